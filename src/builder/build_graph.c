@@ -1,6 +1,6 @@
 /*
- * build_graph.c - one graph: on a GPU as a whole, on several in parts, or on the processor's
- * cores.
+ * build_graph.c - builds the graph: on a GPU as a whole, on several GPUs in parts, or on the
+ * processor's cores.
  */
 #include "builder/build_graph.h"
 
@@ -13,17 +13,21 @@
 #include "graph/construct/descent.h"
 #include "graph/free_memory.h"
 
-#define LEAST_PART_ROWS 1024	/* fewer are no parts' worth */
+#define LEAST_PART_ROWS 1024	/* a build with fewer rows is never cut into parts */
 
-#define COARSE_PROBES 512		/* rows to judge digests by */
-#define COARSE_NEIGHBOUR 8		/* a row is crowded if its neighbour of this number is near: */
-#define COARSE 1e-3f			/* nearer than this share of the row's distance from the middle */
-#define MOST_COARSE 0.1			/* digests are too coarse if a larger share of rows is crowded */
+#define COARSE_PROBES 512		/* sampled rows that judge the digests */
+#define COARSE_NEIGHBOUR 8		/* a row is crowded if its neighbour of this number is nearer than
+								 * COARSE allows */
+#define COARSE 1e-3f			/* limit of a crowded row's neighbour distance, as a share of the
+								 * row's distance from the mean */
+#define MOST_COARSE 0.1			/* digests are too coarse if a larger share of the sample is
+								 * crowded */
 
-/* Shares of a graph's time on cores: before the rounds, and with them.  Lists are made then. */
+/* Finished shares of a graph's time on cores: before the rounds, and after the rounds. */
 #define BEGUN 0.05
 #define ROUNDS 0.85
-#define BEGIN_LOOPS 5			/* of each */
+#define BEGIN_LOOPS 5			/* loops before the rounds, and loops that make the lists after the
+								 * rounds */
 #define LIST_LOOPS 4
 
 static bool
@@ -40,7 +44,7 @@ gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 	return true;
 }
 
-/* Of a build of all rows at once. */
+/* GPU options for a build of all rows at once. */
 static GrnGpuOptions
 whole_options(const GrnGraphJob *job)
 {
@@ -66,7 +70,7 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(job->gpu, job->graph->ids, job->graph->counts, gpu_progress,
 							   job->progress, &job->times, err);
-	/* a build in parts may follow, and wants their room */
+	/* A build in parts may follow and needs the memory of the digests. */
 	if (status != GRN_GPU_OK)
 		grn_gpu_drop_digests(job->gpu);
 	job->holder = status == GRN_GPU_OK && job->hold ? job->gpu : NULL;
@@ -76,9 +80,10 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 }
 
 /*
- * Whether rows lie so close together, beside their distance from the middle, that the GPU's
- * digests, 11 bits of a value at best, cannot have told them apart: of a sample, by the
- * distance of a neighbour in the list.  Equal rows do not count.
+ * Whether the GPU's digests, of at most 11 bits a value, are too coarse to have told the rows
+ * apart.  Digests are too coarse if neighbours are very near each other compared with the rows'
+ * distance from the mean.  The test takes the distances in the lists of a sample of rows, and
+ * ignores equal rows.
  */
 static bool
 too_coarse(const GrnGraphJob *job)
@@ -111,7 +116,7 @@ too_coarse(const GrnGraphJob *job)
 	return (double) close > MOST_COARSE * (double) probes;
 }
 
-/* Takes a parameter down to the most that the build can use, and says so. */
+/* Reduces a parameter to the largest value that the build can use, with a notice. */
 static void
 limit_param(const GrnGraphJob *job, const char *name, uint32_t *param, uint32_t most, const char *where)
 {
@@ -138,7 +143,7 @@ grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice
 		if (grn_gpu_take_graph(gpu, graph->n, graph->degree, graph->ids, graph->counts,
 							   choice->options.memory_limit, &ignored) == GRN_GPU_OK)
 			return gpu;
-		/* there may be room without the digests */
+		/* Without the digests the graph may fit. */
 		kept = grn_gpu_kept(gpu, &dims) != GRN_GPU_FLOATS;
 		grn_drop_graph(gpu);
 	} while (kept);
@@ -153,8 +158,8 @@ grn_drop_graph(GrnGpu *gpu)
 }
 
 /*
- * Whether one GPU has memory for the whole, and it is not so large that several are faster.
- * params: completed.
+ * Decides whether a single GPU builds the whole graph: the GPU has enough memory, and a build in
+ * parts on all GPUs is not faster.  Completes params with defaults.
  */
 static GrnGpuStatus
 plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams *params, bool *whole,
@@ -182,7 +187,7 @@ grn_builds_whole(const GrnGraphJob *job)
 	return plan_whole(job, &options, &params, &whole, &ignored) == GRN_GPU_OK && whole;
 }
 
-/* The whole at once where plan_whole() says so, else in parts. */
+/* Builds the graph at once if plan_whole() allows, otherwise in parts. */
 static GrnGpuStatus
 gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 {
@@ -202,7 +207,7 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 		status = build_whole(job, &options, &params, err);
 	if (whole && status == GRN_GPU_OK)
 		*job->params = params;
-	/* what there was no memory for after all, or what other GPUs may do */
+	/* Parts are needed: memory was too short for the whole, or further GPUs may succeed. */
 	else if (status == GRN_GPU_OK || status == GRN_GPU_MEMORY ||
 			 (status != GRN_GPU_CANCELLED && grn_open_gpus() > 1))
 		status = grn_build_parts_on_gpus(job, err, failure);
@@ -265,7 +270,7 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 bool
 grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 {
-	/* a GPU that fails in the end has replaced them by its own defaults */
+	/* A GPU that fails later has replaced the parameters by its own defaults. */
 	const GrnGraphParams given = *job->params;
 	GrnGpuError err;
 	char		text[512];
@@ -273,7 +278,7 @@ grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 	job->on_gpu = false;
 	job->holder = NULL;
 	job->graph->n = (uint32_t) job->rows->n;
-	/* A graph of one vertex needs no device. */
+	/* A graph with a single vertex needs no device. */
 	if (job->gpu && job->rows->n > 1)
 	{
 		if (gpu_build(job, &err, failure) == GRN_GPU_OK)

@@ -1,5 +1,5 @@
 /*
- * build_graph.h - one graph, built where the choice of devices says.
+ * build_graph.h - builds a graph on the device that the choice of devices demands.
  */
 #ifndef GRN_BUILD_GRAPH_H
 #define GRN_BUILD_GRAPH_H
@@ -7,20 +7,21 @@
 #include "builder/job.h"
 
 /*
- * Builds the graph of rows on the GPU (gpu not NULL) or the processor's cores; falls
- * back to the latter for GRN_DEVICE_AUTO where the GPU cannot.  params hold 0
- * for defaults and are completed.  Sets *on_gpu.
+ * Builds the graph of rows on the GPU (job->gpu not NULL) or on the processor's cores.  With
+ * GRN_DEVICE_AUTO cores build if the GPU cannot.  A parameter of 0 means the default; the function
+ * replaces 0 by the value used.  Sets job->on_gpu.  Errors: those of grn_gpu_refused() and of
+ * memory.
  */
 extern bool grn_build_graph(GrnGraphJob *job, GrnFailure *failure);
 /*
- * Gives a GPU a graph that it does not have, so that it finds what is reached and the order of
- * pages: for 100,000,000 vertices cores take as long as the build.  Returns the GPU, or NULL where
- * it has no memory for it: then cores do.
+ * Copies a graph to a GPU that has not built the graph as a whole, so that the GPU can find the
+ * reachable vertices and order the pages.  On cores both take as long as the build for 100,000,000
+ * vertices.  Returns the GPU, or NULL if the GPU's memory is too small; then cores do both.
  */
 extern GrnGpu *grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice);
-/* Frees what a GPU has of a graph, and the digests that it has kept of its rows. */
+/* Frees the GPU's copy of a graph and the digests of its rows. */
 extern void grn_drop_graph(GrnGpu *gpu);
-/* Whether the job's GPU would build it as a whole, by the memory that it has now. */
+/* Whether the job's GPU can build the whole graph in the memory that is free now. */
 extern bool grn_builds_whole(const GrnGraphJob *job);
 
 #endif							/* GRN_BUILD_GRAPH_H */

@@ -1,7 +1,8 @@
 /*
- * finish.c - what is done with a finished graph.  A GPU that has just built it finds what the
- * entry reaches, and the order of pages while cores connect the rest; where there is none, or
- * it fails, cores do all.  The order is by cuts: of digests on a GPU, of codes and rows on cores.
+ * finish.c - connects a finished graph and orders its vertices on pages.  A GPU that has built the
+ * graph finds the vertices that the entry reaches, and orders the pages while cores connect the
+ * rest.  Cores do all of this if no GPU has the graph or the GPU fails.  Pages are ordered by cuts:
+ * of digests on a GPU, of codes and rows on cores.
  */
 #include "builder/finish.h"
 
@@ -71,7 +72,7 @@ grn_finish_order(GrnFinish *f)
 	if (!f->ordered)
 		f->ordered = grn_cut_order(f->codes.codec ? &f->codes : NULL, f->in_memory ? f->rows : NULL, f->graph->n,
 								   f->per_page, f->position, f->parallel, f->scratch);
-	/* rows that have moved are in the order of their cells */
+	/* Moved rows already lie in the order of their cells. */
 	for (uint32_t v = 0; !f->ordered && v < f->graph->n; v++)
 		f->position[v] = v;
 }

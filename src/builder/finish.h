@@ -1,6 +1,6 @@
 /*
- * finish.h - what is done with a finished graph: every vertex reachable, and an order of the
- * vertices on pages.
+ * finish.h - the last steps on a finished graph: every vertex becomes reachable, and vertices get
+ * an order on pages.
  */
 #ifndef GRN_FINISH_H
 #define GRN_FINISH_H
@@ -16,33 +16,36 @@
 typedef struct GrnFinish
 {
 	const GrnRows *rows;
-	GrnGrouping codes;			/* of the vertices, to order by where no GPU does; without a codec
-								 * edges are */
-	bool		in_memory;		/* rows are, so that they serve beside codes */
+	GrnGrouping codes;			/* codes of the vertices that order the pages on cores; without a
+								 * codec the rows do */
+	bool		in_memory;		/* rows are in memory, so the order may read them beside codes */
 	GrnGraph   *graph;
 	GrnParallel *parallel;
-	GrnGpu	   *gpu;			/* has the graph, as it was before it is connected; NULL: none has */
+	GrnGpu	   *gpu;			/* has the graph before connection; NULL: no GPU has the graph */
 	uint32_t	entry;
 	uint32_t	per_page;
 	uint32_t   *position;		/* [n] */
 	void	   *scratch;		/* grn_finish_bytes(n) */
-	/* finish.c's own */
+	/* private to finish.c */
 	pthread_t	thread;
 	pthread_mutex_t mutex;
-	pthread_cond_t searched;	/* reachability is known, or the GPU has failed */
+	pthread_cond_t searched;	/* signals that reachability is known or the GPU has failed */
 	bool		started;
 	bool		has_searched;
-	uint64_t	nreached;		/* by the GPU; 0: it has failed */
+	uint64_t	nreached;		/* vertices that the GPU has reached; 0: the GPU has failed */
 	bool		ordered;		/* position[] is complete */
 } GrnFinish;
 
-/* Lets the GPU begin, if one has the graph: it searches, and orders while cores connect. */
+/*
+ * Starts the thread of the GPU, if a GPU has the graph.  The thread finds reachable vertices, and
+ * then orders the pages while cores connect.
+ */
 extern void grn_finish_begin(GrnFinish *f);
-/* Makes every vertex reachable from the entry; returns how many had to be connected. */
+/* Makes every vertex reachable from the entry.  Returns the number of vertices connected. */
 extern size_t grn_finish_connect(GrnFinish *f);
-/* Completes position[], and leaves the GPU without the graph.  Codes must be there. */
+/* Completes position[] and drops the graph from the GPU.  Codes must be made. */
 extern void grn_finish_order(GrnFinish *f);
-/* Instead of that, where a build fails after grn_finish_begin(). */
+/* Ends the GPU's work if a build fails after grn_finish_begin(). */
 extern void grn_finish_abandon(GrnFinish *f);
 
 #endif							/* GRN_FINISH_H */

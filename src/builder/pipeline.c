@@ -1,10 +1,11 @@
 /*
- * pipeline.c - everything between the leader's BUILD and the builder's DONE:
- * check rows, find duplicates, build over the distinct ones, encode, choose
- * entries, connect, order, and write the results where the leader reads them.
+ * pipeline.c - all steps of a build, from the leader's BUILD to the builder's DONE: check the rows,
+ * find duplicates, build the graph of distinct rows, encode, choose entries, connect, order, and
+ * write the results for the leader.
  *
- * What a GPU does, its start included, goes on beside what needs rows alone: codes
- * and entries.  It then orders the graph while cores connect it (finish.h).
+ * A GPU starts and builds in a thread of its own.  Meanwhile cores make codes and choose entries,
+ * because both need only the rows.  The GPU then orders the graph while cores connect it
+ * (finish.h).
  */
 #include "builder/pipeline_impl.h"
 
@@ -21,35 +22,36 @@
 #include "graph/stored/own.h"
 
 /*
- * Rounds on a GPU where t1 and t2 are left open.  A graph alone gets half as many; here
- * 0.04 s for a million rows are little beside what else a statement does.  A million rows each
- * of SIFT, GIST and sentence embeddings, lists filled, L=64: .9655, .9504, .9602 with
- * 4 x 3 and .9689, .9631, .9664 with 8 x 4.
+ * Rounds on a GPU if t1 and t2 are not set.  A graph without an index gets half as many rounds.
+ * The additional 0.04 s for a million rows are small beside the rest of CREATE INDEX.  Measured
+ * recall on a million rows each of SIFT, GIST and sentence embeddings, lists filled, L = 64: .9655,
+ * .9504, .9602 with 4 x 3 rounds, .9689, .9631, .9664 with 8 x 4.
  */
 #define GPU_OUTER 8
 #define GPU_INNER 4
 
 /*
- * What a build in parts on GPUs takes of the host's memory, of a row: members and lists of 1.4
- * parts. Whether there will be parts only the device knows, which may not be open yet.
+ * Estimated members of all parts for each row, in a build in parts on GPUs.  Members and their
+ * lists take host memory.  Only the device knows whether a build needs parts, and the device may
+ * not be open yet.
  */
 #define GPU_PARTS_MEMBERS 1.4
 
 /*
- * Shares of "preparing" that are over when rows are checked, compared, numbered, and in order.
+ * Finished shares of the phase "preparing" when rows are checked, compared, numbered, and ordered.
  */
 #define CHECKED 0.2
 #define COMPARED 0.4
 #define NUMBERED 0.45
 #define MOVED 0.7
 
-/* Looks of a single thread's loop over all rows at the progress. */
-#define LOOKS 32
+/* Progress reports of a loop over all rows by a single thread. */
+#define MOST_REPORTS 32
 
-/* Bytes of a vertex that are kept beside what its record has, about: numbers and places. */
+/* Estimated bytes that are kept of a vertex beside its record: numbers and places. */
 #define KEPT_BYTES 16
 
-/* Loops of a breadth-first search, about: its levels. */
+/* Estimated loops of a breadth-first search, a loop a level. */
 #define LEVELS 24
 
 static uint64_t
@@ -59,8 +61,8 @@ larger(uint64_t a, uint64_t b)
 }
 
 /*
- * The degree, the form of own vectors (so far the exact one), and the record's geometry before
- * codes are fitted.
+ * Chooses the degree, the form of own vectors, and the record's geometry before codes are fitted.
+ * On entry the result's form is the smallest exact form.  Errors: SQLSTATE 22023, 54000.
  */
 static bool
 choose_layout(GrnPipeline *p, GrnFailure *failure)
@@ -118,14 +120,14 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 }
 
 /*
- * Whether rows that memory does not hold may stay where they were collected: a GPU that builds
- * the graph as a whole reads them once, in their order, as all do that is made of single rows.
- * After that vertices are read by their places, and these lie anywhere: so half of memory must hold
- * what is kept of each, first lists and codes, and then own vectors, which must not be the rows
- * themselves.  The layout must be chosen.
+ * Whether rows that memory does not hold may stay where they were collected.  A GPU that builds the
+ * graph as a whole reads the rows once, in their order, as do all steps that work on single rows.
+ * Later steps read vertices in another order, so the rows of neighbouring vertices are scattered.
+ * Half of memory must therefore hold the data kept of each vertex: first lists and codes, and then
+ * own vectors, in a form different from the rows.  The layout must be chosen.
  */
 static bool
-may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
+rows_may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	const GrnHost *host = p->build->host;
 	uint64_t	limit = grn_memory_limit(choice->work_limit);
@@ -138,7 +140,10 @@ may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
 		host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
 }
 
-/* The layout of rows at which nobody has looked, by the form in which they came.  False: none. */
+/*
+ * Chooses the layout of rows that are not checked yet, by the form in which the rows came.  Returns
+ * false if no layout fits.
+ */
 static bool
 forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *result)
 {
@@ -152,19 +157,19 @@ forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *res
 }
 
 /*
- * Whether such rows may stay.  Where it turns out that they are kept as they are, they move after
- * all.
+ * Whether rows that are not checked yet may stay.  If records will keep the rows unrounded, the
+ * rows are moved after all.
  */
 static bool
-may_stay_unseen(const GrnPipeline *p, const GrnDeviceChoice *choice)
+unchecked_rows_may_stay(const GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	GrnPipeline forecast;
 	GrnBuildResult result;
 
-	return forecast_layout(p, &forecast, &result) && may_stay(&forecast, choice);
+	return forecast_layout(p, &forecast, &result) && rows_may_stay(&forecast, choice);
 }
 
-/* The form of own vectors by that; 0: none. */
+/* The form of own vectors in the forecast layout; 0: no layout fits. */
 static uint32_t
 forecast_form(const GrnPipeline *p)
 {
@@ -175,23 +180,24 @@ forecast_form(const GrnPipeline *p)
 }
 
 /*
- * Whether such rows, which memory is not going to hold, are to be rounded as they move: if that is
- * what records keep of them, and much shorter than what they came in.  Halves stay or move as
- * they are: a GPU host wrote and read less of them rounded, but took longer.
+ * Whether rows that memory cannot hold should be rounded as they move: if records keep the rounded
+ * form, and this form is much shorter than the rows.  Halves are not rounded: rounding them saves
+ * bytes written and read, but took longer on a GPU host.
  */
 static bool
-may_round_unseen(const GrnPipeline *p)
+should_round_unchecked_rows(const GrnPipeline *p)
 {
 	return grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
 		forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_shows_many(&p->rows);
 }
 
 /*
- * The first look at rows on a disk that stay: from the end, of which memory has what was collected
- * last, so that those who read them from the beginning afterwards find that.
+ * Checks rows on a disk that stay in place.  Works from the last row to the first: memory still has
+ * the rows that were collected last, and afterwards holds the first rows, where the next steps
+ * begin to read.
  */
 static bool
-look_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, GrnFailure *failure)
+check_rows_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, GrnFailure *failure)
 {
 	GrnPrepare	prepare = {.rows = &p->rows, .ahead = true};
 	uint64_t	n = p->rows.n;
@@ -211,11 +217,11 @@ look_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, GrnFailur
 }
 
 /*
- * Looks at all rows, and finds the distinct ones: vertex_of_rank[] holds the first rank of the
- * same row.  Rows that memory is not going to hold move at once, or may stay.
+ * Checks all rows, and finds the distinct rows: vertex_of_rank[] becomes the first rank of an equal
+ * row.  Rows that memory cannot hold are moved in the same pass, unless they may stay.
  */
 static bool
-look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	bool		beyond = grn_pipeline_may_move(p, choice->work_limit);
@@ -228,8 +234,8 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 
 	p->order = b->order;
 	p->keeps_exact = beyond && forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_rounding_hides(p);
-	p->rounded = beyond && may_round_unseen(p);
-	stays = beyond && !p->rounded && may_stay_unseen(p, choice);
+	p->rounded = beyond && should_round_unchecked_rows(p);
+	stays = beyond && !p->rounded && unchecked_rows_may_stay(p, choice);
 	if (beyond && !stays)
 	{
 		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
@@ -248,7 +254,7 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 		slots = (uint32_t *) (hashes + b->n);
 		grn_progress_step(&p->progress, CHECKED,
 						  stays ? GRN_PLACE_STRETCHES : grn_is_scaled(p->rows.embedding) ? 2 : 1);
-		if (!(stays ? look_from_end(p, hashes, &prepared, failure)
+		if (!(stays ? check_rows_from_end(p, hashes, &prepared, failure)
 			  : grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
 	}
@@ -257,7 +263,7 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	all = p->rows;
 	all.order = p->order;
-	/* only rows that have copies are read again */
+	/* Only rows with equal hashes are read again, at random places. */
 	if (p->placed_bytes > 0)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, true);
 	p->rows.n = grn_find_duplicates(&all, hashes, by_cell, p->parallel, p->vertex_of_rank, slots);
@@ -267,7 +273,7 @@ look_at_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	return true;
 }
 
-/* Takes the memory of WORK and lays it out; lays out RESULT. */
+/* Requests the memory of WORK and sets the arrays in it.  Sets the offsets of RESULT. */
 static bool
 plan_memory(GrnPipeline *p, GrnFailure *failure)
 {
@@ -312,9 +318,9 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 }
 
 /*
- * Numbers the vertices by the rank of the first of identical rows, so that the
- * processor's graph does not depend on the order of collection (but for rows that have moved at
- * the first look).  vertex_of_rank[] says which ranks are the same vertex, by any numbers below n.
+ * Numbers the vertices by the lowest rank of their equal rows.  The processor's graph then does not
+ * depend on the order of collection, unless the first pass has moved rows.  On entry equal entries
+ * of vertex_of_rank[], any numbers below n, mark ranks of the same vertex.
  */
 static void
 number_by_rank(GrnPipeline *p)
@@ -328,7 +334,7 @@ number_by_rank(GrnPipeline *p)
 	{
 		uint32_t   *vertex = &p->vertex_of_rank[r];
 
-		if (r % (p->build->n / LOOKS + 1) == 0)
+		if (r % (p->build->n / MOST_REPORTS + 1) == 0)
 			grn_progress_done(&p->progress, r, p->build->n);
 		if (number[*vertex] == GRN_INVALID_ID)
 		{
@@ -340,7 +346,7 @@ number_by_rank(GrnPipeline *p)
 	p->rows.order = p->distinct;
 }
 
-/* Marks, by row, the first of each kind. */
+/* Marks by row the first of each set of equal rows. */
 static void
 mark_first_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -352,9 +358,9 @@ mark_first_range(void *arg, int worker, size_t begin, size_t end)
 		number[p->order[r]] = p->vertex_of_rank[r] == r;
 }
 
-/* vertex_of_rank[] from the first rank of the same row to that row's number. */
+/* Replaces the first rank of an equal row in vertex_of_rank[] by the row's number. */
 static void
-take_number_range(void *arg, int worker, size_t begin, size_t end)
+number_from_row_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
 	const uint32_t *number = (const uint32_t *) p->scratch;
@@ -364,7 +370,7 @@ take_number_range(void *arg, int worker, size_t begin, size_t end)
 		p->vertex_of_rank[r] = number[p->order[p->vertex_of_rank[r]]];
 }
 
-/* Numbers them by row, so that rows go up to a GPU in large pieces. */
+/* Numbers the vertices by row, so that rows are copied to a GPU in large pieces. */
 static void
 number_by_row(GrnPipeline *p)
 {
@@ -381,7 +387,7 @@ number_by_row(GrnPipeline *p)
 	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, mark_first_range, p);
 	for (uint64_t row = 0; row < b->n; row++)
 	{
-		if (row % (b->n / LOOKS + 1) == 0)
+		if (row % (b->n / MOST_REPORTS + 1) == 0)
 			grn_progress_done(&p->progress, row, b->n);
 		if (number[row])
 		{
@@ -389,13 +395,13 @@ number_by_row(GrnPipeline *p)
 			number[row] = m++;
 		}
 	}
-	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, take_number_range, p);
+	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, number_from_row_range, p);
 	p->rows.order = p->distinct;
 }
 
-/* Room for own vectors of rows that stay; vertices have their numbers. */
+/* Leaves rows in place, and reserves memory for own vectors.  Vertices must be numbered. */
 static bool
-stay(GrnPipeline *p, GrnFailure *failure)
+leave_rows_in_place(GrnPipeline *p, GrnFailure *failure)
 {
 	char	   *work;
 
@@ -410,9 +416,9 @@ stay(GrnPipeline *p, GrnFailure *failure)
 	return true;
 }
 
-/* Takes back what was made of rows that were to stay for a GPU: cores give them other numbers. */
+/* Reverts leave_rows_in_place() after the GPU has failed: cores give the vertices other numbers. */
 static void
-stay_no_longer(GrnPipeline *p)
+undo_leaving_in_place(GrnPipeline *p)
 {
 	p->result->moved = p->result->stayed = p->result->own_items = 0;
 	p->rows.on_disk = false;
@@ -422,15 +428,15 @@ stay_no_longer(GrnPipeline *p)
 }
 
 /*
- * Numbers the vertices, and moves their rows if those, the graph and the host's workspace of
- * its build are more than memory holds, but for rows that may stay for a GPU.  Rows that have moved
- * stay as they are, and vertices have their order.
+ * Numbers the vertices.  Moves their rows if the rows, the graph and the host's workspace exceed
+ * memory, unless the rows may stay in place for a GPU.  Rows that the first pass has moved are not
+ * moved again, and vertices follow the order of these rows.
  */
 static bool
 order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bool for_gpu, GrnFailure *failure)
 {
 	if (p->result->stayed)
-		stay_no_longer(p);
+		undo_leaving_in_place(p);
 	if (p->result->moved)
 		return true;
 	grn_progress_step(&p->progress, NUMBERED, 3);
@@ -446,21 +452,21 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		number_by_rank(p);
 	if (!grn_pipeline_should_move(p, workspace, choice->work_limit))
 		return true;
-	if (for_gpu && may_stay(p, choice))
-		return stay(p, failure);
+	if (for_gpu && rows_may_stay(p, choice))
+		return leave_rows_in_place(p, failure);
 	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
 }
 
-/* A thread that waits for the device and builds the graph there, if there is one. */
+/* A thread that waits for the device and builds the graph on the device, if a GPU opens. */
 typedef struct GraphThread
 {
 	GrnGraphJob job;
-	GrnProgress *beside;		/* is heard once the graph is there */
+	GrnProgress *beside;		/* starts to report once the graph is built */
 	GrnFailure	failure;
 	bool		built;
-	double		opened;			/* when the device was, */
-	double		done;			/* and the graph */
+	double		opened;			/* time when the device was open */
+	double		done;			/* time when the graph was built */
 } GraphThread;
 
 static void *
@@ -491,8 +497,8 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Begins and ends looks at rows and lists here and there: for each vertex that nothing led to a
- * search goes from the entry to where it lies.
+ * Begins or ends a series of reads of random rows and lists.  For each unreachable vertex a search
+ * goes from the entry to the vertex's place, and reads rows and lists at random.
  */
 static void
 sample_vertices(const GrnPipeline *p, bool begin)
@@ -502,7 +508,7 @@ sample_vertices(const GrnPipeline *p, bool begin)
 		grn_pages_scattered(p->graph.ids, p->graph.n * p->graph.degree * sizeof(uint32_t), begin);
 }
 
-/* Checks the graph, connects it, and has a GPU begin its order. */
+/* Checks and connects the graph.  A GPU that keeps the graph begins to order the pages. */
 static bool
 finish_graph(GrnPipeline *p, GrnFailure *failure)
 {
@@ -526,7 +532,7 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 						"the %s built a faulty graph: vertex %u has %s",
 						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
 	}
-	/* a search goes level by level, each a loop */
+	/* The search runs level by level, a loop a level. */
 	grn_progress_step(&p->progress, 1, LEVELS);
 	sample_vertices(p, true);
 	r->connected = (uint32_t) grn_finish_connect(f);
@@ -535,8 +541,8 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 }
 
 /*
- * The graph from a GPU, with codes and entries made meanwhile.  False where it fails;
- * *built is false where it turns out that there is no GPU.
+ * Builds the graph on a GPU while this thread makes codes and entries.  Returns false on failure.
+ * *built becomes false if no GPU is usable.
  */
 static bool
 build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure *failure)
@@ -567,7 +573,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	*built = t.built;
 	p->holder = t.job.holder;
 	if (!t.built)
-		r->params = given;		/* the processor has its own */
+		r->params = given;		/* the processor has defaults of its own */
 	if (!coded)
 	{
 		if (p->holder)
@@ -576,7 +582,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	}
 	if (t.job.gpu && !t.built)
 	{
-		/* no failure: cores build */
+		/* The GPU failed without an error of the build: cores build instead. */
 		*failure = t.failure;
 		return !failure->sqlstate[0];
 	}
@@ -599,15 +605,15 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	GrnGraphJob job = graph_job(p, &here);
 	double		since = grn_seconds();
 
-	/* a GPU may have failed after this */
+	/* A failed GPU may have begun a later phase. */
 	if (p->progress.phase != GRN_PHASE_PREPARE)
 		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
 	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)), choice, false,
 					failure))
 		return false;
-	/* the scratch space is free meanwhile, but rows that have moved lie behind it */
+	/* The graph's workspace overlaps scratch, unless moved rows lie behind scratch. */
 	job.work_offset = r->moved && p->placed_bytes == 0 ? p->work_bytes : p->kept_bytes;
-	/* the other half of memory holds what the kernel reads and writes of files meanwhile */
+	/* The kernel keeps file pages in the second half of memory. */
 	if (r->moved)
 		here.work_limit = grn_memory_limit(here.work_limit) / 2;
 	if (!grn_build_graph(&job, failure))
@@ -652,7 +658,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
 	p.rows = (GrnRows) {.base = build->vectors, .n = build->n, .row_bytes = spec->row_bytes, .dim = spec->dim,
 						.embedding = p.metric->embedding, .form = (GrnForm) spec->form};
-	if (!look_at_rows(&p, &choice, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
+	if (!check_rows(&p, &choice, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	result->sec_prepare = grn_lap(&since);
 
@@ -661,13 +667,13 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		number_by_rank(&p);
 		return grn_pipeline_write_nearest(&p, failure);
 	}
-	/* A graph of one vertex needs no device. */
+	/* A graph with a single vertex needs no device. */
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
 		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
 						&choice, true, failure))
 			return false;
-		/* the leader begins to make RESULT: what it is asked for after this waits for that */
+		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))

@@ -1,5 +1,5 @@
 /*
- * pipeline.h - everything between the leader's BUILD and the builder's DONE.
+ * pipeline.h - all steps of a build, from the leader's BUILD to the builder's DONE.
  */
 #ifndef GRN_PIPELINE_H
 #define GRN_PIPELINE_H
@@ -14,7 +14,7 @@ typedef struct GrnBuild
 	void	   *vectors;
 	const uint32_t *order;
 	uint64_t	n;
-	uint64_t	on_disk;		/* bytes of vectors, at most, that memory does not hold for certain */
+	uint64_t	on_disk;		/* largest number of bytes of vectors that memory may not hold */
 } GrnBuild;
 extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
 

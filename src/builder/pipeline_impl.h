@@ -1,6 +1,6 @@
 /*
- * pipeline_impl.h - what the steps of a build share: pipeline.c, which takes them in turn,
- * pipeline_codes.c, pipeline_form.c, pipeline_entries.c, pipeline_result.c,
+ * pipeline_impl.h - the state of a build, shared by the files of its steps: pipeline.c, which runs
+ * the steps in order, pipeline_codes.c, pipeline_form.c, pipeline_entries.c, pipeline_result.c,
  * pipeline_recall.c, pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
@@ -21,53 +21,59 @@
 #include "graph/stored/record.h"
 
 #define GRN_PIPELINE_GRAIN 512	/* vertices that a thread takes at a time */
-#define GRN_ORDER_LOOPS 30		/* of the order of pages on cores, about: of levels, and a few more */
+#define GRN_ORDER_LOOPS 30		/* estimated loops of the page order on cores: the levels of cuts,
+								 * and a few more */
 
 typedef struct GrnPipeline
 {
 	GrnBuild   *build;
 	const GrnMetricInfo *metric;
-	GrnProgress progress;		/* of the phase */
-	GrnProgress beside;			/* of codes, while a GPU is at work: quiet until that is over */
-	GrnParallel *parallel;		/* that of one of the two */
+	GrnProgress progress;		/* progress of the running phase */
+	GrnProgress beside;			/* progress of codes while a GPU is at work; quiet until the GPU
+								 * has ended */
+	GrnParallel *parallel;		/* counts the loops for `progress` or for `beside` */
 	GrnBuildResult *result;
 	GrnLayout	layout;
-	GrnCodeCosts costs;			/* of what codes could be */
+	GrnCodeCosts costs;			/* sizes and costs of possible codes */
 	uint32_t	max_code_dims;	/* 0: no codes */
-	bool		fit_later;		/* rows are too few for codes (GrnBuildSpec.fit_rows), but may get
-								 * some */
-	GrnForm		exact;			/* the smallest that holds all rows exactly */
-	bool		keeps_exact;	/* records do in any case, as rounding would hide rows */
-	GrnRows		rows;			/* the distinct ones: the vertices */
-	const char *work;			/* WORK, which never moves */
-	uint64_t	placed_bytes;	/* of rows that have moved at the first look, which WORK begins
-								 * with; 0: they have not */
-	bool		rounded;		/* these have become what records keep: own items (own.h) of
-								 * GRN_FORM_ROUNDED.  They are own[], too, which then is by row */
-	const uint32_t *order;		/* [n] row of a rank: GrnBuild's, or as those have moved */
-	/* in WORK, by vertex but for the first; see grn_lay_out_work() */
+	bool		fit_later;		/* rows are too few for codes now (GrnBuildSpec.fit_rows), but may
+								 * get codes later */
+	GrnForm		exact;			/* smallest form that holds all rows exactly */
+	bool		keeps_exact;	/* records keep rows exactly whatever the settings, because
+								 * rounding would hide rows */
+	GrnRows		rows;			/* the distinct rows, a vertex each */
+	const char *work;			/* base of WORK; never changes */
+	/* Bytes of moved rows at the start of WORK, if the first pass moves rows; otherwise 0. */
+	uint64_t	placed_bytes;
+	/*
+	 * The moved rows at the start of WORK are own items (own.h) of GRN_FORM_ROUNDED, the form that
+	 * records keep.  own[] then points to these items, and is indexed by row.
+	 */
+	bool		rounded;
+	const uint32_t *order;		/* [n] row of each rank: GrnBuild.order, or the order of moved rows */
+	/* Arrays in WORK, indexed by vertex, except the first; see grn_lay_out_work(). */
 	uint32_t   *vertex_of_rank; /* [n] */
-	uint32_t   *distinct;		/* [m] row of vertex */
-	uint32_t   *position;		/* [m] node id of vertex */
+	uint32_t   *distinct;		/* [m] row of each vertex */
+	uint32_t   *position;		/* [m] node id of each vertex */
 	GrnGraph	graph;
 	uint8_t    *codes;			/* [m][code_bytes] */
 	GrnFactor  *factors;		/* [m] */
-	uint8_t    *own;			/* [m][own_bytes] of rows beyond memory, what records keep; NULL:
-								 * rows themselves */
+	uint8_t    *own;			/* [m][own_bytes] the vectors that records keep, if memory cannot
+								 * hold the rows; NULL: the rows serve */
 	size_t		own_bytes;
 	bool		own_made;
 	float	   *codec_floats;
-	float	   *centre;			/* [dim] of own vectors where the result is centred */
+	float	   *centre;			/* [dim] centre of own vectors if the result is centred */
 	char	   *scratch;
-	uint64_t	kept_bytes;		/* of all but scratch */
-	uint64_t	work_bytes;		/* of all these */
+	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
+	uint64_t	work_bytes;		/* bytes of all arrays */
 	GrnCodec	codec;
-	uint64_t	probes;			/* vertices by which codes are judged: */
-	GrnJudgement judgement;		/* how well codes order neighbours */
-	struct GrnTruth *truth;		/* rows that recall is measured by, or NULL: not chosen yet */
+	uint64_t	probes;			/* vertices by which codes are judged */
+	GrnJudgement judgement;		/* quality of the codes' order of neighbours */
+	struct GrnTruth *truth;		/* rows that measure recall; NULL: not chosen yet */
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
-	GrnGpu	   *holder;			/* a GPU that has the graph, or NULL */
+	GrnGpu	   *holder;			/* a GPU that keeps the graph, or NULL */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
 	const char *bad;
@@ -81,31 +87,35 @@ grn_pipeline_need(GrnPipeline *p, GrnSegment segment, uint64_t bytes, GrnFailure
 
 /* ---- pipeline_codes.c ---- */
 
-/* The codec's fit, but for where its sample lies. */
+/* The settings of the codec's fit, without the memory of its sample. */
 extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
 /*
- * Fits the codec, which decides the record's geometry, and encodes the vertices; makes own items of
- * moved rows.  Asks for the memory that CODES will take.
+ * Fits the codec, which decides the record's geometry, and encodes the vertices.  Makes own items
+ * of moved rows.  Announces the memory that CODES will need.
  */
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
-/* Leaves codes out where, by the graph that is there now, they do not tell neighbours apart. */
+/*
+ * Drops the codes if their estimates do not tell the neighbours in the graph apart.  The graph must
+ * be built.
+ */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
 /*
- * Codes of the vertices, to order by; without a codec if they have none for that.  The seed is the
- * request's, as a GPU's thread may be writing the result's parameters.
+ * The codes of the vertices for the order of pages.  codec is NULL if codes cannot order the pages.
+ * The seed is the request's, because a GPU's thread may be writing the result's parameters.
  */
 extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
 
 /* ---- pipeline_form.c ---- */
 
 /*
- * Where own vectors were to be rounded and that, by the graph that is there now, takes the nearest
- * rows out of a search's reach: rounds them less, or keeps them exactly.
+ * Checks on the finished graph whether rounded own vectors would put the nearest rows out of a
+ * search's reach.  If so, chooses a form that rounds less, or the exact form.
  */
 extern void grn_pipeline_judge_form(GrnPipeline *p);
 /*
- * The same of rows as they were collected, which memory is not going to hold: whether bytes hide
- * the nearest rows, by a sample of all.  Clusters of which it has but a few rows it cannot see.
+ * Whether rounding rows to bytes would hide the nearest rows, by a sample of all rows.  Used for
+ * collected rows that memory cannot hold.  A cluster with only a few rows in the sample is not
+ * seen.
  */
 extern bool grn_pipeline_rounding_hides(GrnPipeline *p);
 
@@ -113,91 +123,100 @@ extern bool grn_pipeline_rounding_hides(GrnPipeline *p);
 
 #define GRN_MOST_CELLS 64
 #define GRN_LEAST_CELL_ROWS 4096
-#define GRN_MOVE_LOOPS 40		/* of grn_pipeline_move_rows(), about: most are over at once */
-#define GRN_PLACE_STRETCHES 32	/* of grn_pipeline_place_rows(), of two loops each */
+#define GRN_MOVE_LOOPS 40		/* estimated loops of grn_pipeline_move_rows(); most loops end at
+								 * once */
+#define GRN_PLACE_STRETCHES 32	/* stretches of grn_pipeline_place_rows(), of two loops each */
 
 /*
- * Whether rows, graph and the host's workspace of its build are more than memory holds, and
- * rows may move.  work_limit: bytes; 0: what is free.
+ * Whether rows may move, and rows, graph and the host's workspace together exceed memory.
+ * workspace and work_limit: bytes; work_limit 0: free memory.
  */
 extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit);
-/* Whether they will, by what is known before the first look at them. */
+/* Whether rows will move, by the facts known before the first pass. */
 extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 /*
- * The first look at rows that will move, which moves them: to the beginning of WORK, by cells
- * of the space, rounded if p->rounded says so.  p->order then has their places, by which hashes [n]
- * are, of rows as they were.  For duplicates.h, by_cell [n] has them cell by cell, and slots [2n]
- * is a workspace.
+ * The first pass over rows that will move.  Checks the rows and moves them to the beginning of
+ * WORK, cell by cell of the space.  Rounds the rows if p->rounded.  Sets p->order to the rows' new
+ * places.  hashes [n] is by place, of the rows before rounding.  For duplicates.h, by_cell [n]
+ * lists the places cell by cell, and slots [2n] is a workspace.
  */
 extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
 									uint32_t **by_cell, uint32_t **slots, GrnFailure *failure);
 /*
- * Moves the distinct ones of rows that have moved at the first look next to each other, and numbers
- * them so, if others are many: a build that reads them here and there would have copies in memory
- * with them.  Vertices must be numbered by row.  False if rows stay where they are.
+ * If many of the moved rows are copies, moves the distinct rows next to each other and renumbers
+ * the vertices.  Otherwise a build that reads rows at random would keep the copies in memory as
+ * well.  Vertices must be numbered by row.  Returns false if no row has moved.
  */
 extern bool grn_pipeline_place_together(GrnPipeline *p);
-/* Bytes of what records keep of a row, where that is another form than the row's; else 0. */
+/* Bytes that records keep of a row, if the kept form differs from the row's form; otherwise 0. */
 extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
 /*
- * Do rows, of which memory is not going to hold all, show more distinct ones than an index keeps as
- * they are whatever its layout (GRN_LEAST_CELL_ROWS)?
+ * Whether a sample of rows that memory cannot hold has more than GRN_LEAST_CELL_ROWS distinct rows.
+ * An index of fewer distinct rows keeps rows exactly, whatever its layout.
  */
 extern bool grn_pipeline_shows_many(const GrnRows *rows);
-/* Enters into the result that rows, so many, have moved: they or own items lie in WORK now. */
+/* Notes in the result that `rows` rows, or their own items, lie in WORK now. */
 extern void grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows);
-/* How many cells so many rows have. */
+/* Number of cells for n rows. */
 extern uint32_t grn_pipeline_cells(uint64_t n);
-/* Begins and ends looks at rows here and there, which beyond memory are to bring no others. */
+/*
+ * Begins or ends a series of reads of random rows.  If memory cannot hold the rows, the kernel then
+ * reads no pages around the requested page.
+ */
 extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
 /*
- * Moves the distinct rows to WORK, by cells of the space, and numbers vertices as
- * their rows then lie.  Vertices must be numbered, and rows.order say which row is whose.  This is
- * for rows that turned out to be too many only after the first look.
+ * Moves the distinct rows to WORK, cell by cell of the space, and renumbers vertices in the rows'
+ * new order.  Vertices must be numbered, and rows.order must map vertices to rows.  Used if the
+ * need to move was found only after the first pass.
  */
 extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 
 /* ---- pipeline_entries.c ---- */
 
 /*
- * entries[0] is the medoid.  Of the others each is, of a few random vertices, the
- * one farthest from the entries so far: spread, but where the data is dense.
+ * Chooses entry points.  entries[0] is the medoid.  Each further entry is, among a few random
+ * vertices, the vertex farthest from the entries so far.  So entries are spread over the data but
+ * still lie in dense regions.
  */
 extern void grn_pipeline_choose_entries(GrnPipeline *p);
 
 /*
- * Where the result is centred: makes the centre of own vectors the mean of rows, and then of those
- * that are not far from it, because a few very far ones would take it away from all others.
+ * If the result is centred, computes the centre of own vectors: the mean of the rows, computed
+ * again without rows far from the first mean, because a few outliers would move the mean away from
+ * all rows.
  */
 extern void grn_pipeline_choose_centre(GrnPipeline *p);
 
 /* ---- pipeline_result.c ---- */
 
-/* Of RESULT, once it is laid out. */
+/* Bytes of RESULT.  The result's offsets must be set. */
 extern uint64_t grn_pipeline_result_bytes(const GrnPipeline *p);
-/* Gives every vertex its node id and writes all that the leader reads, by node. */
+/* Assigns node ids to all vertices, and writes all arrays for the leader, by node. */
 extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
-/* row_start and rows of the result alone. */
+/* Writes only row_start and rows of the result. */
 extern void grn_pipeline_write_rows(GrnPipeline *p);
 
 /* ---- pipeline_recall.c ---- */
 
-/* Measures the curve of the result, which is written; before: processor seconds at its start. */
+/*
+ * Measures the recall curve of the written result.  before: processor seconds at the build's start.
+ */
 extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
 /*
- * For rows that memory does not hold: chooses those to measure by (entries must be known), and
- * compares vertices [begin, end), which have just been read for something else.
+ * For rows that memory does not hold: chooses the queries that measure recall.  entries must be
+ * chosen.  grn_pipeline_compare_range() then compares the queries with vertices [begin, end), whose
+ * rows another step has just read.
  */
 extern void grn_pipeline_choose_queries(GrnPipeline *p);
-/* Takes the choice back, if there is one. */
+/* Drops the chosen queries, if any. */
 extern void grn_pipeline_forget_queries(GrnPipeline *p);
 extern void grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end);
 
 /* ---- pipeline_nearest.c ---- */
 
-/* Lays out RESULT for lists of nearest rows. */
+/* Sets the offsets of RESULT for lists of nearest rows. */
 extern void grn_pipeline_plan_nearest(GrnPipeline *p);
-/* Finds the lists, by the finished graph or exactly, and writes them with the rows of nodes. */
+/* Finds the lists, by the finished graph or exactly, and writes the lists and the rows of nodes. */
 extern bool grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure);
 
 #endif							/* GRN_PIPELINE_IMPL_H */

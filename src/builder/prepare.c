@@ -1,6 +1,6 @@
 /*
- * prepare.c - the first pass over collected rows: every value finite, the
- * smallest exact form, the scales of rows that have some (space.h), and hashes.
+ * prepare.c - the first pass over collected rows: checks that all values are finite, finds the
+ * smallest exact form, writes the scales of scaled rows (space.h), and computes hashes.
  */
 #include "builder/prepare.h"
 
@@ -37,7 +37,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		if (p->hashes != NULL)
 			p->hashes[i - p->first] = grn_hash_row(grn_row(p->rows, i), bytes);
 		for (uint32_t j = 0; j < dim; j++)
-			zero += x[j] * 0.0f;	/* NaN where x[j] is not finite */
+			zero += x[j] * 0.0f;	/* becomes NaN if x[j] is not finite */
 		if (zero != 0.0f)
 		{
 			size_t		bad = __atomic_load_n(&p->bad, __ATOMIC_RELAXED);

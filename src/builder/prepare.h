@@ -1,5 +1,5 @@
 /*
- * prepare.h - the first pass over the rows as they were collected.
+ * prepare.h - the first pass over rows as collected.
  */
 #ifndef GRN_PREPARE_H
 #define GRN_PREPARE_H
@@ -9,42 +9,42 @@
 
 typedef struct GrnPrepared
 {
-	float		norm_unit;		/* of scaled rows: a typical norm, unit of grn_scale() */
-	GrnForm		form;			/* smallest that holds every row exactly */
+	float		norm_unit;		/* for scaled rows: a typical norm, the unit of grn_scale() */
+	GrnForm		form;			/* smallest form that holds every row exactly */
 } GrnPrepared;
 
 /*
- * Checks the rows, without their order, for values that are not finite (reported by row, from
- * 1) and for norms out of range, and writes a GrnScale behind each row that has one. hashes:
- * [n] what grn_find_duplicates() wants, or NULL.
+ * Checks rows in memory, in the order of collection, for values that are not finite and for norms
+ * out of range.  Writes a GrnScale behind each scaled row.  hashes: [n] for grn_find_duplicates(),
+ * or NULL.  Errors: SQLSTATE 22000 with the row's number from 1, and 22003.
  */
 extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
 						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);
 
 /*
- * The same for rows on a disk, which are not scaled: stretch by stretch, in any order, so that
- * whatever else is to be done of rows can be done before memory has others.
+ * The first pass over unscaled rows on a disk.  The pass goes stretch by stretch, in any order.  So
+ * each further step on these rows can run before memory takes the next stretch.
  */
 typedef struct GrnPrepare
 {
 	const GrnRows *rows;
-	size_t		first;			/* row of the stretch */
+	size_t		first;			/* first row of the stretch */
 	uint64_t   *hashes;			/* [rows of the stretch] or NULL */
-	bool		ahead;			/* rows are asked for before they are read */
-	GrnRangeFn	also;			/* over the same rows [begin, end), or NULL; and its argument */
+	bool		ahead;			/* threads request rows before they read them */
+	GrnRangeFn	also;			/* called with arg for the same rows [begin, end); may be NULL */
 	void	   *arg;
-	/* what is known of the rows so far */
-	size_t		bad;			/* smallest row with a value not finite, or n */
-	uint32_t	max_norm2;		/* bits of a float >= 0, whose order is theirs */
-	uint32_t	forms;			/* bit per GrnForm that some row needs */
-	uint32_t   *octaves;		/* [GRN_OCTAVES] rows by their norm, or NULL */
-	double		norm_unit;		/* of places, */
+	/* results so far */
+	size_t		bad;			/* smallest row with a value that is not finite; n: none */
+	uint32_t	max_norm2;		/* bits of a float >= 0; bits and floats have the same order */
+	uint32_t	forms;			/* a bit for each GrnForm that some row needs */
+	uint32_t   *octaves;		/* [GRN_OCTAVES] number of rows by norm, or NULL */
+	double		norm_unit;		/* norm unit and power of the places of scaled rows */
 	float		power;
 } GrnPrepare;
 
-/* rows, hashes, also and arg are the caller's. */
+/* The caller sets rows, hashes, also and arg. */
 extern void grn_prepare_begin(GrnPrepare *p);
-/* False where a value is not finite. */
+/* Returns false if a value is not finite, with SQLSTATE 22000. */
 extern bool grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParallel *parallel, size_t grain,
 								GrnFailure *failure);
 extern bool grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure);

@@ -1,41 +1,40 @@
 /*
- * protocol.h - what the leader of an index build and the builder process say to each
- * other: messages of one size over a SOCK_SEQPACKET socket pair, and memory that both
- * map.  The leader starts "grnnd_build --serve" with the builder's end of the socket at
- * GRN_BUILDER_FD.
+ * protocol.h - the protocol between the leader of an index build and the builder process: messages
+ * of a fixed size over a SOCK_SEQPACKET socket pair, and memory that both processes map.  The
+ * leader starts "grnnd_build --serve" with the builder's end of the socket at GRN_BUILDER_FD.
  *
- * Large data never crosses the socket.  It lies in segments, ranges of address
- * space that each side reserves once; the leader fills a segment's range with
- * extents (pieces of a memfd or, past maintenance_work_mem, of a preallocated
- * temporary file), announces each with its descriptor, and both map it at
- * the same offset.  Files only ever grow, so a mapped byte stays readable
- * even when the other side dies.
+ * Large data never crosses the socket.  Large data lies in segments.  A segment is a range of
+ * address space that each side reserves once.  The leader fills the range with extents.  An extent
+ * is a piece of a memfd or, past maintenance_work_mem, of a preallocated temporary file.  The
+ * leader announces each extent with its descriptor, and both sides map the extent at the same
+ * offset.  Files only ever grow, so a mapped byte stays readable even if the process on the far
+ * side dies.
  *
  *   leader                              builder
  *   START (spec) ------------------->
  *   OPTION ... --------------------->   of spec.remote alone: how to connect; before any ROWS
  *   <------------------------- HELLO    (version); opens the device meanwhile
- *   EXTENT(VECTORS) ... ROWS(n) ---->   or PACKED(rows, form), where another host sent them
- *   <------------------------ DEVICE    (once it is open, which may be long after BUILD)
+ *   EXTENT(VECTORS) ... ROWS(n) ---->   or PACKED(rows, form) if another host sent the rows
+ *   <------------------------ DEVICE    (once the device is open, maybe long after BUILD)
  *   BUILD(n) ----------------------->
  *   <---------------- PHASE, BEAT ...
- *   <------ NEED(segment, bytes) ----   workspace, results, codes; may be asked for
- *   EXTENT ... GRANT --------------->   long before they are waited for
- *   <----------------------- WRITTEN    RESULT and CODES are as they will be; of an index alone
+ *   <------ NEED(segment, bytes) ----   workspace, results, codes; the builder may send NEED
+ *   EXTENT ... GRANT --------------->   long before it waits for GRANT
+ *   <----------------------- WRITTEN    RESULT and CODES are final; of an index alone
  *   <------------------------- DONE     (GrnBuildResult)
  *   GROUP -------------------------->   lists to put into groups, where a GPU has built the graph
  *   <----------------- BEAT, GROUPED
- *   RELEASE ------------------------>   drops what it had mapped
+ *   RELEASE ------------------------>   drops all mappings
  *   <--------------------- RELEASED
  *   START ... ---------------------->   the next build, with the device still open
  *   close -------------------------->   exits
  *
- * At any time the builder may say NOTICE, or FAILED and exit.  A side that reads an end
- * of file takes the build as ended.
+ * At any time the builder may send NOTICE, or send FAILED and exit.  A side that reads an end of
+ * file treats the build as ended.
  *
- * The EXTENTs after the next START are those of a new mapping.  Device and gpu_devices
- * must be those of the first.  From DONE to START the builder says nothing but GROUPED and
- * RELEASED, BEAT alone between GROUP and GROUPED, and exits GRN_IDLE_SECONDS after RELEASED.
+ * EXTENTs after the next START belong to a new mapping.  The device and gpu_devices of later builds
+ * must equal the first build's.  From DONE to START the builder sends only GROUPED and RELEASED,
+ * and between GROUP and GROUPED only BEAT.  The builder exits GRN_IDLE_SECONDS after RELEASED.
  */
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
@@ -46,26 +45,29 @@
 #include "graph/stored/record.h"
 
 #define GRN_PROTOCOL_VERSION 18
-#define GRN_SQLSTATE 8			/* bytes of one, and zeroes */
+#define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
-#define GRN_BEAT_MS 500			/* a BEAT at least this often */
-#define GRN_IDLE_SECONDS 10		/* a builder that may build again waits this long */
+#define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
+#define GRN_IDLE_SECONDS 10		/* time that an idle builder waits for the next build */
 
 typedef enum GrnSegment
 {
 	/*
-	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes them as stored
-	 * vectors of GrnBuildSpec.form, as the metric compares them (cosine: of length 1), and
-	 * zeroes the rest.  Of scaled rows the builder writes the scale there (graph/rows.h).
+	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes each row as a stored
+	 * vector of GrnBuildSpec.form, in the form that the metric compares (cosine: of length 1), and
+	 * fills the rest of row_bytes with zeroes.  For scaled rows the builder writes the scale there
+	 * (graph/rows.h).
 	 */
 	GRN_SEG_VECTORS = 0,
-	GRN_SEG_ORDER,				/* uint32 [n]: row (in VECTORS) of rank i by heap TID */
+	GRN_SEG_ORDER,				/* uint32 [n]: for each rank by heap TID, the row's number in
+								 * VECTORS */
 	GRN_SEG_RESULT,				/* see GrnBuildResult */
 	GRN_SEG_CODES,				/* see GrnBuildResult */
 	GRN_SEG_WORK,				/* the builder's own workspace */
-	/* from here on they are the leader's; the builder never maps them */
+	/* The segments from here on belong to the leader alone; the builder never maps them. */
 	GRN_SEG_TIDS,				/* 8 bytes a row */
-	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then what write_filters.c makes */
+	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then the arrays of
+								 * write_filters.c */
 	GRN_NSEGMENTS
 } GrnSegment;
 
@@ -76,17 +78,18 @@ typedef enum GrnDevice
 	GRN_DEVICE_CPU
 } GrnDevice;
 
-/* Longest list of nearest rows, and the most candidates that a search for one keeps. */
+/* Longest list of nearest rows, and largest number of candidates of a search for such a list. */
 #define GRN_MOST_NEAR 1000
 #define GRN_MOST_NEAR_EF 10000
 
-/* Lists of each row's nearest, where those are wanted instead of an index. */
+/* Settings of a build that makes lists of each row's nearest rows instead of an index. */
 typedef struct GrnNearSpec
 {
-	uint32_t	k;				/* at most GRN_MOST_NEAR of a vertex; 0: an index is built */
+	uint32_t	k;				/* rows in the list of a vertex, at most GRN_MOST_NEAR; 0: an index
+								 * is built */
 	uint32_t	ef;				/* candidates that a search keeps, from k to GRN_MOST_NEAR_EF */
-	uint32_t	exact;			/* all are compared with all: there is no graph and no device */
-	double		farthest;		/* by the operator's value; infinite: any */
+	uint32_t	exact;			/* compares all rows with all rows, without a graph or a device */
+	double		farthest;		/* largest distance by the operator; infinite: no limit */
 } GrnNearSpec;
 
 /* A build on another host; see GrnWireHead. */
@@ -101,87 +104,103 @@ typedef struct GrnBuildSpec
 {
 	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
 	uint32_t	metric;			/* GrnMetric */
-	uint32_t	dim;			/* of the column */
+	uint32_t	dim;			/* dimensions of the column */
 	uint32_t	form;			/* GrnForm of rows in VECTORS */
-	uint32_t	row_bytes;		/* from row to row, grn_row_bytes() */
+	uint32_t	row_bytes;		/* bytes of a row in VECTORS, grn_row_bytes() */
 	uint32_t	payload;		/* usable bytes of an index page */
-	uint32_t	attr_bytes;		/* that records keep beside each heap TID, */
-	uint32_t	sig_bytes;		/* and beside each code (graph/stored/record.h) */
+	uint32_t	attr_bytes;		/* bytes that records keep beside each heap TID */
+	uint32_t	sig_bytes;		/* bytes that records keep beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
-	uint32_t	keep;			/* GrnKeep of own vectors */
-	uint32_t	fit_rows;		/* fewer different rows get no codes that have to be fitted, and no
-								 * curve of recall where a later fit is to make both */
-	uint32_t	skip_recall;	/* no curve of recall is wanted of the builder */
+	uint32_t	keep;			/* GrnKeep: the form in which records keep own vectors */
+	/*
+	 * With fewer distinct rows the builder fits no codec, and measures no recall if a later fit
+	 * will make both codes and curve.
+	 */
+	uint32_t	fit_rows;
+	uint32_t	skip_recall;	/* the builder measures no recall curve */
 	GrnNearSpec near;
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */
-	uint64_t	gpu_memory_limit;	/* bytes; 0: what is free */
-	uint64_t	work_limit;		/* bytes that cores take as free memory; 0: what is free */
-	uint32_t	may_move;		/* rows may change their places: GrnBuildResult.moved */
-	char		gpu_devices[64];	/* "0,1"; empty: the first */
+	uint64_t	gpu_memory_limit;	/* bytes; 0: the device's free memory */
+	uint64_t	work_limit;		/* bytes that cores may use; 0: free memory */
+	uint32_t	may_move;		/* rows may change their places: see GrnBuildResult.moved */
+	char		gpu_devices[64];	/* such as "0,1"; empty: the first */
 	uint32_t	remote;			/* GrnRemote: whether another host builds */
-	uint32_t	patience;		/* ms that it may be silent */
-	uint64_t	expected;		/* rows, about, where another host builds */
-	uint64_t	segment_max[GRN_NSEGMENTS]; /* address space to reserve, bytes */
+	uint32_t	patience;		/* milliseconds for which the other host may be silent */
+	uint64_t	expected;		/* estimated rows, if another host builds */
+	uint64_t	segment_max[GRN_NSEGMENTS]; /* bytes of address space to reserve */
 } GrnBuildSpec;
 
 /*
- * Where the time of a build on another host went: seconds one after the other, the first two since
- * there were rows and since BUILD; then those in which the backend there was at work.
+ * Seconds of the steps of a build on another host.  The steps follow each other.  connect begins
+ * with the first rows, rows with BUILD.  The last two are the seconds in which the backend on the
+ * other host was at work.
  */
 typedef struct GrnRemoteTimes
 {
-	float		connect,		/* until a build had begun there */
-				rows,			/* until all rows and their order were there */
-				graph,			/* until results were written */
-				result,			/* until they were here */
+	float		connect,		/* until the other host had begun a build */
+				rows,			/* until all rows and their order had arrived */
+				graph,			/* until the other host had written results */
+				result,			/* until the results had arrived here */
 				end;			/* until recall was measured */
 	float		there_rows,
 				there_result;
 } GrnRemoteTimes;
 
 /*
- * What a finished build left in the segments, m = nodes:
+ * The contents of the segments after a build, with m = nodes:
+ *
  *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
  *         at off_counts: uint8 [m]
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
  *                                   [row_start[i], row_start[i + 1])
- *         at off_centre: float [dim] where centred: the mean of the rows, about
+ *         at off_centre: float [dim] if centred: the approximate mean of the rows
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
- *         at off_moved: uint32 [m]  where moved: vector of those below that is node i's.  TIDS
- *                                   and ATTRS are by rows, as off_rows has them, and stay.
- *  WORK   at off_vectors: [moved]   rows as VECTORS had them, which has them no more; where
- *                                   own_items, what records keep of them (graph/stored/own.h)
- * Node ids are in the order of pages, that of records on disk.
- * Lists of nearest rows have row_start and rows alone of these, and in RESULT
- *         at off_near_start: uint64 [m] first item of node i's list in
- *         at off_near_count: uint32 [m] with so many items
- *         at off_near:       GrnNear [near_items], of which some belong to no list; ids are of
- *                            nodes, nearest first.  A node is in its own list if it has
- *                            several rows.
+ *         at off_moved: uint32 [m]  if moved: number of node i's vector at off_vectors.
+ *                                   TIDS and ATTRS do not move: off_rows indexes them.
+ *  WORK   at off_vectors: [moved]   rows in the form of VECTORS, whose own copy is gone; if
+ *                                   own_items: the vectors that records keep (graph/stored/own.h)
+ *
+ * Node ids follow the order of pages, the order of records on disk.
+ *
+ * A build of lists of nearest rows leaves only row_start and rows of the arrays above, and in
+ * RESULT
+ *
+ *         at off_near_start: uint64 [m] first item of node i's list
+ *         at off_near_count: uint32 [m] number of items in the list
+ *         at off_near:       GrnNear [near_items], with the ids of nodes, nearest first.
+ *                            Some items belong to no list.
+ *
+ * A node is in its own list if the node has several rows.
  */
 typedef struct GrnBuildResult
 {
 	uint32_t	nodes;
 	uint32_t	degree;
 	uint32_t	form;			/* GrnForm of own vectors */
-	GrnCodeShape shape;			/* of codes */
-	float		norm_unit;		/* GrnCodec's; that of scaled rows also without codes */
-	float		steps[GRN_CODE_BLOCKS]; /* GrnCodec's */
+	GrnCodeShape shape;			/* shape of the codes */
+	float		norm_unit;		/* GrnCodec.norm_unit; scaled rows have a norm unit even without
+								 * codes */
+	float		steps[GRN_CODE_BLOCKS]; /* GrnCodec.steps */
 	float		held;			/* share of the variance that codes hold */
 	uint32_t	nentries;		/* entries[0] reaches every node */
 	uint32_t	entries[GRN_MAX_ENTRIES];
 	uint32_t	on_gpu;
-	uint32_t	connected;		/* vertices that had to be connected at the end */
+	uint32_t	connected;		/* vertices that the builder connected at the end, because no
+								 * search reached them */
 	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
-	uint32_t	moved;			/* rows, or what records keep of them, lie in another order, so
-								 * many at off_vectors of WORK; 0: they do not */
-	uint32_t	stayed;			/* of these, rows themselves have not moved */
+	/*
+	 * Number of vectors at off_vectors of WORK, which lie in an order of their own: rows, or the
+	 * vectors that records keep.  0: rows have not moved.
+	 */
+	uint32_t	moved;
+	uint32_t	stayed;			/* vectors at off_vectors are own items, and the rows themselves
+								 * are still in VECTORS */
 	uint32_t	own_items;
-	GrnGraphParams params;		/* as used */
+	GrnGraphParams params;		/* the parameters used */
 	uint64_t	off_ids,
 				off_counts,
 				off_row_start,
@@ -196,13 +215,14 @@ typedef struct GrnBuildResult
 				off_near_count,
 				off_near,
 				near_items;
-	uint32_t	gpus;			/* that were open for it */
-	uint32_t	parts;			/* in which the graph was built; 0: as a whole */
+	uint32_t	gpus;			/* GPUs that were open for the build */
+	uint32_t	parts;			/* parts in which the graph was built; 0: the graph was built as a
+								 * whole */
 	GrnRecallCurve curve;
-	GrnMisses	misses;			/* of its queries */
+	GrnMisses	misses;			/* misses of the queries that measured the curve */
 	/*
-	 * Seconds from BUILD to DONE, for the log and the benchmarks; what goes on beside
-	 * another phase is counted as that one's.  Device: waiting for it to open.
+	 * Seconds from BUILD to DONE, for the log and the benchmarks.  Work beside another phase counts
+	 * as part of the other phase.  sec_device is the wait until the device was open.
 	 */
 	float		sec_device,
 				sec_prepare,
@@ -214,7 +234,10 @@ typedef struct GrnBuildResult
 	GrnRemoteTimes remote;
 } GrnBuildResult;
 
-/* What fixes the geometry of records by the result, also while it is being made. */
+/*
+ * The geometry of records that follows from the result.  The result may be incomplete: degree,
+ * shape and form must be set.
+ */
 static inline GrnLayoutSpec
 grn_result_layout_spec(const GrnBuildSpec *spec, const GrnBuildResult *result)
 {
@@ -230,7 +253,7 @@ grn_result_layout(GrnLayout *layout, const GrnBuildSpec *spec, const GrnBuildRes
 	return grn_layout_of(layout, &of);
 }
 
-/* Where RESULT has lists and rows: nodes and degree must be known. */
+/* Sets the offsets of lists and rows in RESULT.  nodes and degree must be set. */
 static inline void
 grn_place_result(GrnBuildResult *r)
 {
@@ -240,7 +263,10 @@ grn_place_result(GrnBuildResult *r)
 	r->off_rows = r->off_row_start + grn_aligned(((uint64_t) r->nodes + 1) * sizeof(uint32_t));
 }
 
-/* The same of what follows the rows, so many; returns the bytes of all. */
+/*
+ * Sets the offsets of the arrays behind the rows in RESULT, for `rows` rows.  Returns the bytes of
+ * RESULT.
+ */
 static inline uint64_t
 grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
 {
@@ -249,7 +275,10 @@ grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
 	return r->off_centre + (r->centred ? grn_aligned(dim * sizeof(float)) : 0);
 }
 
-/* Where CODES has its arrays: nodes and shape must be known.  Returns the bytes of all. */
+/*
+ * Sets the offsets of the arrays in CODES.  nodes and shape must be set.  Returns the bytes of
+ * CODES.
+ */
 static inline uint64_t
 grn_place_codes(GrnBuildResult *r, uint32_t dim)
 {
@@ -260,9 +289,10 @@ grn_place_codes(GrnBuildResult *r, uint32_t dim)
 }
 
 /*
- * Whether so many GPUs share a build of so many rows that one of them could do.  Parts cost about
- * 1.7 times what the whole does, so that fewer gain nothing; of half as many rows four gain
- * 0.1 s once their handles are open, which takes as long (test/bench/graph/limits.md).
+ * Whether `gpus` GPUs build the graph of `rows` rows faster in parts than a single GPU builds the
+ * whole.  A build in parts costs about 1.7 times the work of the whole, so two or three GPUs gain
+ * nothing.  With 4,000,000 rows four GPUs gain 0.1 s once their handles are open, and opening the
+ * handles takes 0.1 s (test/bench/graph/limits.md).
  */
 static inline bool
 grn_parts_are_faster(int gpus, uint64_t rows)
@@ -274,30 +304,33 @@ typedef enum GrnMsgType
 {
 	/* leader to builder */
 	GRN_MSG_START = 1,
-	GRN_MSG_EXTENT,				/* with a descriptor: arg0 segment, arg1 offset in the segment,
-								 * arg2 offset in the file, arg3 bytes */
+	GRN_MSG_EXTENT,				/* carries a descriptor; arg0: segment, arg1: offset in the
+								 * segment, arg2: offset in the file, arg3: bytes */
 	GRN_MSG_ROWS,				/* arg0: rows [0, arg0) are complete */
-	GRN_MSG_BUILD,				/* arg0: n; ORDER is filled; arg1: bytes so far in the temporary
-								 * file */
+	GRN_MSG_BUILD,				/* arg0: n, ORDER is filled; arg1: bytes in the temporary file so
+								 * far */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
 								 * GrnForm arg2 (graph/packed_rows.h) */
 	GRN_MSG_GROUP,				/* after DONE: arg0 lists, of arg1 rows in all and arg2 rows a
 								 * group at most, lie in WORK as grn_group_places() says */
-	GRN_MSG_OPTION,				/* of libpq, hint: its name, text: a piece of its value, which goes
-								 * behind the one before if arg0 is 1 */
+	/*
+	 * An option of libpq.  hint: its name, text: a piece of its value.  If arg0 is 1, the piece
+	 * continues the value before.
+	 */
+	GRN_MSG_OPTION,
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
 	GRN_MSG_BEAT,
 	GRN_MSG_PHASE,				/* arg0: GrnPhase, arg1 done, arg2 total */
-	GRN_MSG_NEED,				/* arg0: segment, arg1: bytes in all */
+	GRN_MSG_NEED,				/* arg0: segment, arg1: total bytes needed */
 	GRN_MSG_NOTICE,				/* text, hint */
 	GRN_MSG_FAILED,				/* sqlstate, text, hint */
 	GRN_MSG_DONE,				/* result */
 	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
-	GRN_MSG_RELEASED,			/* nothing of the last build is mapped any more */
-	GRN_MSG_WRITTEN,			/* RESULT and CODES: recall is measured yet */
+	GRN_MSG_RELEASED,			/* the builder has unmapped the last build's memory */
+	GRN_MSG_WRITTEN,			/* RESULT and CODES are final; the builder now measures recall */
 	GRN_MSG_GROUPED				/* arg0: 1 if rows have their groups, 0 if the GPU could not (text:
 								 * why); arg1: microseconds that it took */
 } GrnMsgType;
