@@ -142,7 +142,7 @@ print_times(const GrnGraphJob *job, double build, const double *finish)
 	if (job->part_times.nparts > 0)
 		printf("%u parts, %.2f rows a row%s: split %.4f digest %.4f build %.4f merge %.4f s, peak %.0f MB\n",
 			   job->part_times.nparts, (double) job->part_times.members / (double) job->rows->n,
-			   job->part_times.stayed ? ", digests stay" : "",
+			   job->part_times.digests_on_devices ? ", digests stay" : "",
 			   job->part_times.split, job->part_times.digest, job->part_times.build,
 			   job->part_times.merge, (double) job->times.peak_bytes / 1048576.0);
 	else if (job->on_gpu)

@@ -14,7 +14,7 @@ typedef struct GrnPartTimes
 {
 	uint32_t	nparts;			/* 0: the graph was built as a whole */
 	uint64_t	members;		/* rows of all parts together */
-	bool		stayed;			/* digests stayed on the devices */
+	bool		digests_on_devices; /* digests stayed on the devices */
 	double		split,
 				digest,
 				build,

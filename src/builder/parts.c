@@ -1,19 +1,22 @@
 /*
  * parts.c - the steps of a build in parts that GPUs and the processor's cores share.
  *
- * Rows are cut into parts that overlap (graph/construct/cut.h).  Each part's graph is built as a
- * whole one is, and of the lists that a row has in two parts one is made.
+ * Rows are cut into parts that overlap (graph/construct/cut.h).  The graph of each part is built
+ * like the graph of a whole.  A row that is in two parts has two lists, and the merge makes a
+ * single list of both.
  */
 #include "builder/parts_impl.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST_CUTS 3				/* into cells, the most, before parts too large are dealt out */
+#define MOST_CUTS 3				/* largest number of cuts into cells before parts that are too
+								 * large are dealt out */
 /*
- * Of many parts more rows lie near a border: the share of rows in two parts, by measured
- * recall (1,000,000 SIFT descriptors, at most 0.002 lost with 3 to 24 parts; 100,000 in 70
- * parts 0.009, with at most 0.7 in 63 parts 0.012).
+ * Share of rows in two parts.  With more parts more rows lie near a border, so the share grows with
+ * the number of parts.  Measured recall: 1,000,000 SIFT descriptors lose at most 0.002 with 3 to 24
+ * parts; 100,000 descriptors lose 0.009 in 70 parts, and 0.012 in 63 parts if the share is at most
+ * 0.7.
  */
 #define LEAST_OVERLAP 0.3f
 #define OVERLAP_PER_PART 0.02f
@@ -77,7 +80,7 @@ void
 grn_parts_take_lists(GrnPartsBuild *p, GrnArena *arena)
 {
 	size_t		kept = grn_parts_kept(p->job->rows->n, p->overlap);
-	/* members are what the parts' arrays hold beside home and guest */
+	/* The parts' arrays hold home, guest, and the members. */
 	size_t		members = kept / sizeof(uint32_t) - 2 * p->job->rows->n;
 
 	(void) grn_take(arena, 1, kept);
@@ -121,7 +124,7 @@ grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacit
 	}
 	if (evenest != nparts)
 		grn_parts_make(rows, evenest, p->overlap, p->params.seed, p->parallel, p->cutting, &p->parts);
-	/* fewer cells leave more parts to deal out to; of one there are enough */
+	/* A cut into fewer cells leaves more parts for dealing; a single cell always leaves enough. */
 	for (nparts = evenest; !grn_parts_deal(rows, most, p->overlap, capacity, p->parallel, p->cutting, &p->parts);)
 	{
 		nparts /= 2;
@@ -146,7 +149,7 @@ sort_by_size(GrnPartsBuild *p)
 }
 
 void
-grn_parts_are_cut(GrnPartsBuild *p)
+grn_parts_report_cut(GrnPartsBuild *p)
 {
 	GrnPartTimes *times = &p->job->part_times;
 
@@ -181,7 +184,7 @@ typedef struct Naming
 	uint32_t	degree;
 } Naming;
 
-/* A part's lists name its members by number; now by row. */
+/* Replaces the member numbers in a part's lists by row numbers. */
 static void
 name_range(void *arg, int worker, size_t begin, size_t end)
 {

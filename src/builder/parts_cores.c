@@ -1,12 +1,12 @@
 /*
- * parts_cores.c - builds in parts on the processor's cores, one part after the other.
+ * parts_cores.c - builds in parts on the processor's cores, part after part.
  */
 #include "builder/parts_impl.h"
 
 #include "graph/construct/descent.h"
 #include "graph/file_pages.h"
 
-/* Shares of the time, about: when parts are cut, and when they are built. */
+/* Estimated shares of the time: when parts are cut, and when parts are built. */
 #define CUT 0.1
 #define CUT_LOOPS 40
 #define BUILT 0.9
@@ -17,25 +17,26 @@ cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	GrnPartsBuild *p = ctx;
 
 	(void) phase;
-	/* a part may start over */
+	/* A part's count starts anew with each part. */
 	grn_progress_done(p->job->progress, p->finished * total + done, total * p->parts.nparts);
 	return true;
 }
 
-/* Parts that are built one after the other. */
+/* Parts that are built in sequence. */
 typedef struct Series
 {
 	uint32_t	nparts;
-	uint64_t	capacity;		/* rows of each, at most */
+	uint64_t	capacity;		/* largest number of rows in a part */
 	uint32_t	copied;			/* grn_copied_dims() */
-	GrnProject	project;		/* of all rows, where copied; */
-	void	   *fit;			/* its workspace, and what is kept of it */
-	uint32_t   *order;			/* [capacity] rows of the part that is built */
-	void	   *workspace;		/* of its descent */
-	void	   *merge;			/* of the merge, where it compares projections, or NULL */
+	GrnProject	project;		/* projection of all rows, if copied > 0 */
+	void	   *fit;			/* workspace of the projection's fit; its first bytes are kept */
+	uint32_t   *order;			/* [capacity] rows of the part in work */
+	void	   *workspace;		/* workspace of the part's descent */
+	void	   *merge;			/* workspace of the merge if the merge compares projections,
+								 * otherwise NULL */
 } Series;
 
-/* Chooses as few parts as can be, so that the workspace stays under limit bytes. */
+/* Chooses the smallest number of parts for which the workspace stays under `limit` bytes. */
 static void
 choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 {
@@ -47,7 +48,10 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 		uint64_t	each;
 
 		grn_parts_take_lists(p, &lists);
-		/* what parts take beside their lists; a quarter of the limit if that is too little */
+		/*
+		 * Memory for a part's build: the limit without the lists, and at least a quarter of the
+		 * limit.
+		 */
 		each = limit > lists.used && limit - lists.used > limit / 4 ? limit - lists.used : limit / 4;
 		s->capacity = n;
 		while (s->capacity > 1 && s->capacity * sizeof(uint32_t) + 3 * GRN_ALIGNMENT +
@@ -57,14 +61,14 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 	} while (grn_parts_raise_overlap(p, s->nparts));
 	if (s->nparts == 0)
 	{
-		/* beyond the limit, as little as there can be */
+		/* The limit cannot be kept: the largest number of parts needs the least memory. */
 		s->nparts = GRN_MAX_PARTS;
 		s->capacity = (uint64_t) ((double) n * (1 + (double) p->overlap) * GRN_PART_SLACK /
 								  s->nparts) + 1;
 	}
 }
 
-/* The arrays of both lie in the same bytes. */
+/* Lets the arrays of two arenas share the same bytes. */
 static void
 use_more(GrnArena *a, const GrnArena *other)
 {
@@ -72,12 +76,12 @@ use_more(GrnArena *a, const GrnArena *other)
 }
 
 /*
- * Lays out the workspace; returns its bytes.  The fit of the projection, the cut, the parts' builds
- * and the merge come one after the other.  So beside what one leaves for the next, the arrays of
- * all four lie in the same bytes.
+ * Lays out the workspace and returns its size in bytes.  The fit of the projection, the cut, the
+ * builds of parts and the merge run in sequence.  So their arrays share the same bytes, except
+ * arrays that a step leaves for the next step.
  */
 static size_t
-lay_out(GrnPartsBuild *p, Series *s, void *workspace)
+lay_out_series(GrnPartsBuild *p, Series *s, void *workspace)
 {
 	const GrnRows *rows = p->job->rows;
 	GrnArena	fit = grn_arena(workspace);
@@ -104,10 +108,10 @@ lay_out(GrnPartsBuild *p, Series *s, void *workspace)
 }
 
 /*
- * Begins and ends the time when an array on a disk is read here and there.  Cells come from a
- * sample, a part has rows of several places, and the merge goes from a row to near ones.  Around
- * each page that they want the kernel would read more, and drop pages for that which are wanted
- * next.
+ * Begins or ends the time of random reads of an array on a disk.  Cells come from a sample, the
+ * rows of a part lie in several places, and the merge goes from a row to its neighbours.  Without
+ * this hint the kernel would read more pages around each requested page, and drop pages that are
+ * needed next.
  */
 static void
 read_scattered(const GrnPartsBuild *p, const void *begin, const void *end, bool scattered)
@@ -130,18 +134,18 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	grn_default_params(&p.params, job->rows->dim, job->rows->n);
 	s.copied = grn_copied_dims(job->rows);
 	choose_parts(&p, limit, &s);
-	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out(&p, &s, NULL),
+	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out_series(&p, &s, NULL),
 						failure);
 	if (!w)
 		return false;
-	lay_out(&p, &s, w + job->work_offset);
+	lay_out_series(&p, &s, w + job->work_offset);
 	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
 	grn_progress_step(job->progress, CUT, CUT_LOOPS);
 	read_scattered(&p, rows, rows_end, true);
 	if (s.copied > 0)
 		grn_project_fit(&s.project, job->rows, p.params.seed, p.parallel, s.fit);
 	grn_parts_cut(&p, s.nparts, grn_parts_most(s.nparts), s.capacity);
-	grn_parts_are_cut(&p);
+	grn_parts_report_cut(&p);
 	job->part_times.split = grn_lap(&since);
 	grn_progress_step(job->progress, BUILT, 0);
 	read_scattered(&p, p.lists, p.counts, true);

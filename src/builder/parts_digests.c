@@ -1,11 +1,12 @@
 /*
- * parts_digests.c - a build in parts on GPUs: rows to digests, and where the digests lie.
+ * parts_digests.c - the digests of a build in parts on GPUs: how digests are made, and where
+ * digests are kept.
  *
- * Digests are at most 256 bytes a row.  A part takes up digests alone, so a device holds several
- * times as many rows, and where that is enough there is but one part.  As rows come by to be
- * digested the GPU finds the parts that they are in, too.  Where there is room every device
- * keeps all digests, and hands its own to the others; else they go to the host and from there
- * to each part, and come back for the merge.
+ * A digest has at most 256 bytes a row.  A part's build needs only digests, so a device can hold
+ * several times as many rows, and often a single part is enough.  While a GPU digests rows, the GPU
+ * also finds the parts of each row.  If memory allows, every device keeps the digests of all rows:
+ * each device sends its own digests to the rest of the team.  Otherwise the host keeps the digests,
+ * and devices copy them for each part and again for the merge.
  */
 #include "builder/parts_impl.h"
 
@@ -14,13 +15,16 @@
 
 #include "builder/upload.h"
 
-#define DIGESTED 0.95			/* share of "preparing", about, when rows are digests */
-#define PLACES_BYTES ((uint64_t) 4 << 20)	/* inner product: rows copied to be digested */
-#define SAMPLE 16384			/* rows that a projection is fitted to, at most */
-#define LEAST_SAMPLE 1024		/* rows that it is fitted to where memory is short */
-#define PIECES 8				/* items for each thread of a device, if their size allows */
-#define LEAST_PIECE 4096		/* rows of an item, at least */
-#define MOST_PIECE 262144		/* rows of an item, at most */
+#define DIGESTED 0.95			/* estimated share of "preparing" when all rows have digests */
+#define PLACES_BYTES ((uint64_t) 4 << 20)	/* bytes of rows whose places are computed on the host
+											 * for digests */
+#define SAMPLE 16384			/* largest number of rows to which a projection is fitted */
+#define LEAST_SAMPLE 1024		/* smallest number of rows to which a projection is fitted if
+								 * memory is short */
+#define PIECES 8				/* items for each thread of a device, unless the limits below
+								 * forbid */
+#define LEAST_PIECE 4096		/* smallest number of rows in an item */
+#define MOST_PIECE 262144		/* largest number of rows in an item */
 
 void
 grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
@@ -37,7 +41,7 @@ grn_parts_count_item(GrnPartsBuild *p)
 	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->counted, 1, __ATOMIC_RELAXED), p->pieces);
 }
 
-/* Rows to fit a projection to, in host memory. */
+/* Rows in host memory to which a projection is fitted. */
 typedef struct FitSample
 {
 	const GrnRows *rows;
@@ -67,13 +71,13 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 {
 	const GrnRows *rows = p->job->rows;
 	GrnGpuStatus status = GRN_GPU_FAILED;
-	/* digests that are the rows need no sample, but the call */
+	/* Digests that equal the rows need no sample, but the call is needed. */
 	uint32_t	n = p->fit.rows == GRN_GPU_EXACT_DIGESTS || p->fit.rows == GRN_GPU_BIT_DIGESTS ? 1 :
 		rows->n < SAMPLE ? (uint32_t) rows->n : SAMPLE;
 	FitSample	sample = {.rows = rows};
 	GrnGpuFit	larger = p->fit;
 
-	/* also where larger digests would leave the merge to the processor */
+	/* Larger digests must not force the merge onto the processor. */
 	larger.digest_bytes = GRN_GPU_MOST_DIGEST_BYTES;
 	p->fit.few_directions = grn_few_directions(rows) || grn_parts_merge_bytes(p, &larger) > limit;
 	while (n / 2 >= LEAST_SAMPLE && grn_gpu_fit_bytes(&p->fit, n) > limit)
@@ -98,8 +102,8 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 }
 
 /*
- * Where digests go: to all devices that have not failed, if they keep them.  keepers:
- * [GRN_MAX_GPUS], of which the digesting uses some.
+ * Describes where digests go: to all usable devices if devices keep digests, otherwise to the host.
+ * keepers: [GRN_MAX_GPUS], filled with the devices that keep digests.
  */
 static GrnGpuDigesting
 digesting_of(const GrnPartsBuild *p, GrnGpu **keepers)
@@ -134,7 +138,10 @@ digest_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 	return grn_gpu_digest_begin(gpu, &e, p->options.memory_limit, err);
 }
 
-/* Rows that are elsewhere in the space, or that no device takes as they are: by way of copies. */
+/*
+ * Digests rows whose places differ from their values, or whose form no device takes.  The places
+ * are computed on the host.
+ */
 static GrnGpuStatus
 digest_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t first, uint64_t n,
 			  bool *other, GrnGpuError *err)
@@ -192,7 +199,7 @@ grn_parts_free_arenas(GrnPartsBuild *p)
 		for (int handle = 0; handle < GRN_HANDLES; handle++)
 			if (grn_handle(i, handle))
 				grn_gpu_end(grn_handle(i, handle));
-	/* what they were is no part of the next step's peak */
+	/* The freed memory must not count in the next step's peak. */
 	grn_team_note_peak(&p->team);
 }
 
@@ -240,7 +247,7 @@ grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	GrnGpuStatus status;
 	GrnTeamStep step;
 
-	/* the devices' second handles open meanwhile */
+	/* The devices' second handles open while the host finds the cells. */
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);

@@ -1,9 +1,9 @@
 /*
  * parts_gpus.c - builds in parts on GPUs.
  *
- * Rows become digests first (parts_digests.c).  Each step is a queue of items that the devices
- * take from (gpu_team.h).  The merge is done on the devices if all digests fit beside a batch
- * of lists, else on the processor's cores.
+ * Rows become digests first (parts_digests.c).  Each step is a queue of items for the devices
+ * (gpu_team.h).  The devices merge the lists if all digests and a batch of lists fit a device;
+ * otherwise the processor's cores merge.
  */
 #include "builder/parts_impl.h"
 
@@ -14,8 +14,8 @@
 #include "builder/upload.h"
 #include "graph/construct/navigable.h"
 
-#define BUILT 0.8				/* share of the graph's time, about, when parts are built */
-#define LEAST_DIVIDE 8			/* parts get this much smaller where memory runs out */
+#define BUILT 0.8				/* estimated share of the graph's time when parts are built */
+#define LEAST_DIVIDE 8			/* if memory runs out, parts shrink at most by this factor */
 
 static GrnGpuStatus
 run_step(GrnPartsBuild *p, int handles, size_t nitems, GrnBeginFn begin, GrnItemFn item,
@@ -41,12 +41,12 @@ part_progress(void *ctx, uint64_t round, uint64_t rounds)
 typedef struct Single
 {
 	const GrnPartsBuild *p;
-	size_t		start;			/* of the part */
+	size_t		start;			/* first member of the part */
 } Single;
 
-/* A row's only list is the graph's. */
+/* Copies the lists of rows that are in a single part to the graph. */
 static void
-single_range(void *arg, int worker, size_t begin, size_t end)
+copy_single_range(void *arg, int worker, size_t begin, size_t end)
 {
 	const Single *s = arg;
 	const GrnPartsBuild *p = s->p;
@@ -76,7 +76,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnRows		rows = grn_part_rows(p, part, NULL, &graph);
 	GrnGpuStatus status;
 
-	/* where digests have turned out too coarse all is done once more */
+	/* Digests that are too coarse start the whole build anew, so a part is not worth building. */
 	if (rows.n == 0 || __atomic_load_n(&p->coarse, __ATOMIC_RELAXED))
 		return GRN_GPU_OK;
 	status = grn_gpu_begin(gpu, rows.n, rows.dim, &p->options, &p->params, err);
@@ -85,12 +85,12 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 									   err);
 	if (status == GRN_GPU_OK)
 		status = grn_gpu_build(gpu, graph.ids, graph.counts, part_progress, p, &times, err);
-	/* now, when the cores have little to do: while lists are merged they copy those */
+	/* Copied now, because cores have little work now and much work during the merge. */
 	if (status == GRN_GPU_OK && p->parts.nparts > 1)
 	{
 		Single		single = {p, p->parts.start[part]};
 
-		p->parallel->run(p->parallel, rows.n, GRN_PART_GRAIN, single_range, &single);
+		p->parallel->run(p->parallel, rows.n, GRN_PART_GRAIN, copy_single_range, &single);
 	}
 	if (times.coarse)
 		__atomic_store_n(&p->coarse, true, __ATOMIC_RELAXED);
@@ -106,7 +106,10 @@ merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 							   p->options.memory_limit, err);
 }
 
-/* What devices that keep digests need beside them; one that fails is lost if there are others. */
+/*
+ * Completes the digests on the devices that keep digests.  A device that fails is lost, if another
+ * device is left.
+ */
 static GrnGpuStatus
 share_digests(GrnPartsBuild *p, GrnGpuError *err)
 {
@@ -133,7 +136,10 @@ share_digests(GrnPartsBuild *p, GrnGpuError *err)
 	}
 }
 
-/* Rows with two lists; they come by part, so that what their lists name is near. */
+/*
+ * Merges the lists of an item's rows, each of which is in two parts.  Rows come part by part, so
+ * the rows in their lists are near each other.
+ */
 static GrnGpuStatus
 merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
@@ -146,7 +152,7 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	uint32_t   *rows = malloc(3 * p->piece * sizeof(*rows));
 	uint32_t   *home = rows + p->piece;
 	uint32_t   *guest = home + p->piece;
-	size_t		before = 0;		/* guests of earlier parts */
+	size_t		before = 0;		/* guests in earlier parts */
 	GrnGpuStatus status;
 
 	(void) device;
@@ -204,7 +210,7 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	return run_step(p, GRN_HANDLES, p->pieces, merge_begin, merge_item, err);
 }
 
-/* The largest part that fits into limit. */
+/* Number of rows in the largest part whose build fits `limit` bytes. */
 static uint64_t
 capacity_of(const GrnPartsBuild *p, uint64_t limit)
 {
@@ -223,7 +229,7 @@ capacity_of(const GrnPartsBuild *p, uint64_t limit)
 	return low;
 }
 
-/* The least that any device may take; one that cannot say is lost. */
+/* Sets *limit to the least memory limit of all devices.  A device that reports an error is lost. */
 static GrnGpuStatus
 least_limit(GrnPartsBuild *p, uint64_t *limit, GrnGpuError *err)
 {
@@ -245,22 +251,25 @@ least_limit(GrnPartsBuild *p, uint64_t *limit, GrnGpuError *err)
 	return *limit < UINT64_MAX ? GRN_GPU_OK : status;
 }
 
-/* One try: with rows as the fit says, and parts of 1/divide of what fits a device. */
+/*
+ * An attempt with the kind of digests in fit.rows, and with parts of 1 / divide of a device's
+ * capacity.
+ */
 typedef struct Try
 {
 	uint64_t	divide;
-	uint64_t	limit;			/* bytes of each device's memory */
-	int			handles;		/* builds at a time on a device */
+	uint64_t	limit;			/* memory limit in bytes, the least of all devices */
+	int			handles;		/* builds that run together on a device */
 	uint32_t	nparts;
-	uint64_t	capacity;		/* rows of a part, at most */
+	uint64_t	capacity;		/* largest number of rows in a part */
 } Try;
 
 /*
- * Lets the digests stay on the devices, from where parts and the merge take them, if the parts
- * need not be more for that; the capacity becomes what is left for one.
+ * Lets devices keep the digests for the parts and the merge, unless the build would need more
+ * parts.  Then reduces the capacity to the memory that is left.
  */
 static GrnGpuStatus
-stay(GrnPartsBuild *p, Try *t, GrnGpuError *err)
+keep_digests_on_devices(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 {
 	uint64_t	n = p->job->rows->n;
 	uint64_t	kept = grn_gpu_kept_bytes(&p->fit, n);
@@ -277,7 +286,7 @@ stay(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 	return status == GRN_GPU_MEMORY ? GRN_GPU_OK : status;
 }
 
-/* What the rows become, and how many parts of how many rows the devices have memory for. */
+/* Chooses the digests, and the number and largest size of parts by the devices' memory. */
 static GrnGpuStatus
 choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 {
@@ -295,7 +304,7 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 	t->capacity = capacity_of(p, t->limit) / t->divide;
 	if (t->capacity < n || p->spread)
 	{
-		/* two builds on a device: one copies while the other one computes */
+		/* With two builds on a device, a build copies while the second build computes. */
 		t->handles = GRN_HANDLES;
 		t->capacity = capacity_of(p, t->limit / (uint64_t) t->handles) / t->divide;
 	}
@@ -309,7 +318,7 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 				 (double) t->limit / 1e9, GRN_MAX_PARTS);
 		return GRN_GPU_MEMORY;
 	}
-	/* as many for each, where there are few */
+	/* Rounds the number of parts up so that all handles build the same number of parts. */
 	if (t->handles > 1)
 	{
 		uint32_t	workers = (uint32_t) (p->team.n * t->handles);
@@ -317,12 +326,12 @@ choose_parts(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 		if ((t->nparts + workers - 1) / workers * workers <= GRN_MAX_PARTS)
 			t->nparts = (t->nparts + workers - 1) / workers * workers;
 	}
-	return stay(p, t, err);
+	return keep_digests_on_devices(p, t, err);
 }
 
-/* Lays out the host's workspace; returns its bytes. */
+/* Lays out the host's workspace.  Returns its size in bytes. */
 static size_t
-lay_out(GrnPartsBuild *p, const Try *t, void *workspace)
+lay_out_try(GrnPartsBuild *p, const Try *t, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 	size_t		cut_end;
@@ -336,7 +345,7 @@ lay_out(GrnPartsBuild *p, const Try *t, void *workspace)
 	return grn_arena_bytes(&a);
 }
 
-/* Rows into parts, and to digests. */
+/* Cuts rows into parts, and makes digests. */
 static GrnGpuStatus
 make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 {
@@ -344,12 +353,12 @@ make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 	uint32_t	most = grn_parts_most(t->nparts);
 	char	   *w;
 
-	job->part_times.stayed = p->kept > 0;
-	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out(p, t, NULL),
+	job->part_times.digests_on_devices = p->kept > 0;
+	w = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + lay_out_try(p, t, NULL),
 						p->failure);
 	if (!w)
 		return GRN_GPU_FAILED;
-	lay_out(p, t, w + job->work_offset);
+	lay_out_try(p, t, w + job->work_offset);
 	grn_parts_set_piece(p, job->rows->n);
 	p->options.memory_limit = (t->limit - p->kept) / GRN_HANDLES;
 	job->part_times.split = grn_lap(since);
@@ -359,7 +368,7 @@ make_parts(GrnPartsBuild *p, const Try *t, double *since, GrnGpuError *err)
 static GrnGpuStatus
 build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 {
-	grn_parts_are_cut(p);
+	grn_parts_report_cut(p);
 	if (p->parts.nparts == 1)
 	{
 		p->lists = p->job->graph->ids;
@@ -403,7 +412,7 @@ try_gpus(GrnPartsBuild *p, uint64_t divide, GrnGpuError *err)
 	double		since = grn_seconds();
 	GrnGpuStatus status;
 
-	/* a try may follow another one */
+	/* An earlier attempt may have begun a later phase. */
 	if (p->job->progress->phase != GRN_PHASE_PREPARE)
 		grn_progress_phase(p->job->progress, GRN_PHASE_PREPARE, p->job->rows->n);
 	status = choose_parts(p, &t, err);
@@ -431,7 +440,7 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	grn_parts_begin(&p, job, failure);
 	grn_gpu_default_params(&p.params, job->rows->dim);
 	p.spread = grn_parts_are_faster(p.team.n, job->rows->n);
-	grn_team_note_peak(&p.team);	/* of builds before */
+	grn_team_note_peak(&p.team);	/* resets the peak of earlier builds */
 	p.team.peak_bytes = 0;
 	p.fit.dim = job->rows->dim;
 	p.fit.rows = grn_has_bit_digests(job->rows) ? GRN_GPU_BIT_DIGESTS :
@@ -439,7 +448,7 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	for (;;)
 	{
 		status = try_gpus(&p, divide, err);
-		/* the device that is to hold the graph orders it by them */
+		/* The device that will keep the graph orders the pages by the digests. */
 		grn_parts_drop_digests(&p, status == GRN_GPU_OK && job->hold && !p.other && !p.coarse ? 1 : 0);
 		grn_parts_free_arenas(&p);
 		free(p.fit.projection);
@@ -452,13 +461,13 @@ grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 			p.fit.rows = GRN_GPU_BYTE_DIGESTS;
 		else if (status == GRN_GPU_OK && p.coarse && p.fit.rows == GRN_GPU_BYTE_DIGESTS)
 			p.fit.rows = GRN_GPU_WIDE_DIGESTS;
-		/* a device that was lost took those along that were writing to it */
-		else if (status == GRN_GPU_FAILED && p.team.n > 1 && job->part_times.stayed && !p.apart)
+		/* Devices that were writing digests to a lost device have failed too. */
+		else if (status == GRN_GPU_FAILED && p.team.n > 1 && job->part_times.digests_on_devices && !p.apart)
 			p.apart = true;
 		else
 			break;
 		p.other = p.coarse = false;
-		/* only that it fails by itself is a reason to do without a device */
+		/* A device is given up only if the device itself fails, so all devices try again. */
 		if (status != GRN_GPU_OK)
 			memset(p.team.lost, 0, sizeof(p.team.lost));
 	}

@@ -1,7 +1,6 @@
 /*
- * parts_impl.h - what the steps of a build in parts share: parts.c on either device,
- * parts_digests.c and parts_gpus.c on GPUs, parts_cores.c and parts_merge.c on the processor's
- * cores.
+ * parts_impl.h - the state of a build in parts, shared by parts.c (both kinds of device),
+ * parts_digests.c and parts_gpus.c (GPUs), parts_cores.c and parts_merge.c (the processor's cores).
  */
 #ifndef GRN_PARTS_IMPL_H
 #define GRN_PARTS_IMPL_H
@@ -12,99 +11,115 @@
 #include "graph/construct/cut.h"
 #include "graph/construct/projection.h"
 
-#define GRN_PART_SLACK 1.1		/* a part's size over the mean of all */
+#define GRN_PART_SLACK 1.1		/* largest size of a part, as a multiple of the mean size */
 #define GRN_PART_GRAIN 1024		/* rows that a thread takes at a time */
 
 typedef struct GrnPartsBuild
 {
 	GrnGraphJob *job;
 	GrnParallel *parallel;
-	GrnGraphParams params;		/* completed */
-	GrnGpuOptions options;		/* of a part's build */
+	GrnGraphParams params;		/* parameters with defaults filled in */
+	GrnGpuOptions options;		/* options of a part's build */
 	GrnTeam		team;
 	GrnGpuFit	fit;
-	uint64_t	kept;			/* bytes of digests that stay on each device; 0: digests has them */
-	uint8_t    *digests;		/* [n][fit.digest_bytes] */
-	GrnCells	cells;			/* n = 0: one part */
-	pthread_mutex_t finding;	/* held until they are found */
-	bool		other;			/* rows are no integers 0..255 */
-	bool		coarse;			/* GrnGpuTimes.coarse of a part */
-	bool		spread;			/* all would fit one device: for speed alone */
-	bool		apart;			/* no device writes to another */
+	uint64_t	kept;			/* bytes of digests that each device keeps; 0: the host keeps the
+								 * digests */
+	uint8_t    *digests;		/* [n][fit.digest_bytes] if the host keeps the digests */
+	GrnCells	cells;			/* n = 0: a single part */
+	pthread_mutex_t finding;	/* locked until the cells are found */
+	bool		other;			/* some value is not an integer 0..255, so exact digests fail */
+	bool		coarse;			/* some part has set GrnGpuTimes.coarse */
+	bool		spread;			/* a single device could hold all rows, but several devices are
+								 * faster */
+	bool		apart;			/* no device writes to another device */
 	float		overlap;		/* share of rows that are in two parts */
-	size_t		piece;			/* rows of an item, */
-	size_t		pieces;			/* and items of the step */
-	size_t		counted;		/* of them */
+	size_t		piece;			/* rows of an item */
+	size_t		pieces;			/* items of the step */
+	size_t		counted;		/* finished items of the step */
 	GrnParts	parts;
-	uint32_t	by_size[GRN_MAX_PARTS]; /* parts, largest first */
-	void	   *cutting;		/* workspace of the cut, where the parts stay */
+	uint32_t	by_size[GRN_MAX_PARTS]; /* part numbers, largest part first */
+	void	   *cutting;		/* workspace of the cut; `parts` lies in this workspace */
 	uint32_t   *lists;			/* [members][degree] */
 	uint8_t    *counts;			/* [members] */
-	uint64_t	rounds;			/* of all parts, done by GPUs */
+	uint64_t	rounds;			/* rounds of all parts that GPUs have finished */
 	uint64_t	finished;		/* parts that cores have built */
 	GrnFailure *failure;
 } GrnPartsBuild;
 
 /* ---- parts.c ---- */
 
-/* Completed parameters, the devices, and the overlap. */
+/* Initializes p: the parameters, the devices and the overlap. */
 extern void grn_parts_begin(GrnPartsBuild *p, GrnGraphJob *job, GrnFailure *failure);
-/* How many parts are needed where none may have more than capacity rows; 0: too many. */
+/*
+ * Returns the number of parts needed so that no part exceeds `capacity` rows.  0: more than
+ * GRN_MAX_PARTS.
+ */
 extern uint32_t grn_parts_needed(uint64_t n, float overlap, uint64_t capacity);
-/* Raises the overlap to what so many parts need; false where it was enough. */
+/*
+ * Raises the overlap to the share that nparts parts need.  Returns false if the overlap was already
+ * large enough.
+ */
 extern bool grn_parts_raise_overlap(GrnPartsBuild *p, uint32_t nparts);
-/* How many parts are tried where nparts leave one too large: at most, and next. */
+/*
+ * Numbers of parts for further attempts after a cut into nparts has left a part too large: the
+ * largest number, and the next number.
+ */
 extern uint32_t grn_parts_most(uint32_t nparts);
 extern uint32_t grn_parts_more(uint32_t nparts, uint32_t most);
-/* Takes room for the parts and for the lists of all their members. */
+/* Reserves memory for the parts and for the lists of all members. */
 extern void grn_parts_take_lists(GrnPartsBuild *p, GrnArena *arena);
 /*
- * Takes, where the former begins, the workspace of a cut into at most grn_parts_most(nparts),
- * which leaves the parts at its start; returns where it ends.
+ * Reserves the workspace of a cut into at most grn_parts_most(nparts) parts, from the arena's
+ * present position.  The cut leaves the parts at the start of the workspace.  Returns the end of
+ * the workspace.
  */
 extern size_t grn_parts_take_cut(GrnPartsBuild *p, GrnArena arena, uint32_t nparts);
 /*
- * Cuts rows, on cores, until no part is larger than capacity, of which nparts hold all rows.
+ * Cuts rows on cores until no part has more than `capacity` rows.  nparts: a number of parts of
+ * this capacity that can hold all rows.
  */
 extern void grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity);
-/* Once the parts are what they will be: their order, and what is reported of them. */
-extern void grn_parts_are_cut(GrnPartsBuild *p);
-/* Rows and room for the lists of a part; order, [members] or NULL, becomes theirs. */
+/* Sorts the finished parts by size and enters the parts' figures into the report. */
+extern void grn_parts_report_cut(GrnPartsBuild *p);
+/*
+ * Returns the rows of a part, and sets *graph to the arrays of the part's lists.  order [members]
+ * is filled with the part's rows; NULL: the caller needs no order.
+ */
 extern GrnRows grn_part_rows(const GrnPartsBuild *p, uint32_t part, uint32_t *order,
 							 GrnGraph *graph);
-/* A part's lists name its members by number; now by row. */
+/* Replaces the member numbers in a part's lists by row numbers. */
 extern void grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const GrnGraph *graph);
 
 /* ---- parts_merge.c ---- */
 
 /*
- * The lists of all parts, which name rows, into the graph.  Rows are compared as they are, or by
- * their projections, which it makes in a workspace of grn_parts_merge_workspace() bytes.
+ * Merges the lists of all parts into the graph.  The lists name rows.  Rows are compared exactly,
+ * or by their projections in a workspace of grn_parts_merge_workspace() bytes.
  */
 extern void grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *workspace);
 extern size_t grn_parts_merge_workspace(const GrnRows *rows);
 
 /* ---- parts_digests.c ---- */
 
-/* The rows of an item where there are so many in all. */
+/* Divides `rows` rows into items of equal size. */
 extern void grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows);
-/* One more is done: the step of the progress moves. */
+/* Counts a finished item, and reports the progress. */
 extern void grn_parts_count_item(GrnPartsBuild *p);
-/* What the merge takes of a device at least. */
+/* Device memory in bytes that a merge needs at least. */
 extern uint64_t grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit);
-/* Fits the projection of the digests; each device may take limit bytes. */
+/* Fits the projection of the digests within `limit` bytes on each device. */
 extern GrnGpuStatus grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
 /*
- * Room for all rows' digests on all devices, each of which may take limit bytes.  A device
- * that fails is lost.  If memory is short on one, no device keeps digests.
+ * Reserves memory for the digests of all rows on all devices, within `limit` bytes on each device.
+ * A device that fails is lost.  If memory is short on any device, no device keeps digests.
  */
 extern GrnGpuStatus grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
-/* Those of devices from the first one on. */
+/* Frees the digests on devices first, first + 1, ... */
 extern void grn_parts_drop_digests(GrnPartsBuild *p, int first);
-/* Rows to digests and into parts none of which is larger than capacity. */
+/* Digests the rows and cuts the rows into parts of at most `capacity` rows. */
 extern GrnGpuStatus grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most,
 									 uint64_t capacity, GrnGpuError *err);
-/* What steps leave for the next ones. */
+/* Frees the arenas that steps have left on the devices. */
 extern void grn_parts_free_arenas(GrnPartsBuild *p);
 
 #endif							/* GRN_PARTS_IMPL_H */

@@ -1,11 +1,11 @@
 /*
- * parts_merge.c - the lists of all parts into one graph, on the processor's cores.
+ * parts_merge.c - merges the lists of all parts into a graph, on the processor's cores.
  *
- * The merge compares each row with its neighbours in two parts, and these with each other.  Where
- * rows of floats lie on a disk and neighbours are spread, as those of text embeddings are, memory
- * would not hold what a few rows want, and the disk would be read many times over.  So rows are
- * compared by a few bytes each, as in the descent (graph/construct/projection.h): memory holds
- * those of many more.
+ * The merge compares each row with its neighbours in two parts, and these neighbours with each
+ * other.  The neighbours of text embeddings are spread over all rows.  If such rows are floats on a
+ * disk, memory cannot hold the neighbours of even a few rows, and the disk would be read many times
+ * over.  So the merge compares projections of a few bytes a row, like the descent
+ * (graph/construct/projection.h), because memory holds the projections of many more rows.
  */
 #include "builder/parts_impl.h"
 
@@ -15,9 +15,9 @@
 #include "graph/construct/projection.h"
 #include "graph/file_pages.h"
 
-#define COARSE_SAMPLE 1024		/* rows that show whether bytes tell neighbours apart */
+#define COARSE_SAMPLE 1024		/* rows that test whether bytes tell neighbours apart */
 
-/* Rows as bytes. */
+/* Rows projected to bytes. */
 typedef struct Bytes
 {
 	const GrnRows *rows;
@@ -28,7 +28,7 @@ typedef struct Bytes
 } Bytes;
 
 static size_t
-lay_out(Bytes *b, void *workspace)
+lay_out_bytes(Bytes *b, void *workspace)
 {
 	const GrnRows *rows = b->rows;
 	GrnArena	a = grn_arena(workspace);
@@ -43,7 +43,7 @@ grn_parts_merge_workspace(const GrnRows *rows)
 {
 	Bytes		b = {.rows = rows};
 
-	return lay_out(&b, NULL);
+	return lay_out_bytes(&b, NULL);
 }
 
 static void
@@ -57,9 +57,9 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 					 b->terms + 2 * begin);
 }
 
-/* Whether bytes tell the nearest neighbours of some rows apart (grn_least_fine()). */
+/* Whether bytes tell the nearest neighbours of a sample of rows apart (grn_least_fine()). */
 static bool
-are_fine(const GrnPartsBuild *p, const GrnTile *tile, uint32_t dims)
+bytes_are_fine(const GrnPartsBuild *p, const GrnTile *tile, uint32_t dims)
 {
 	size_t		n = p->job->rows->n;
 	size_t		degree = p->job->graph->degree;
@@ -94,12 +94,12 @@ grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *work
 
 	if (project)
 	{
-		lay_out(&b, workspace);
+		lay_out_bytes(&b, workspace);
 		b.stride = grn_tile_stride(project->dims);
 		p->parallel->run(p->parallel, b.rows->n, GRN_AHEAD_PIECE / b.rows->row_bytes + 1, project_range, &b);
 		grn_tile_bytes(&tile, b.bytes, b.terms, b.stride);
 	}
-	if (!project || !are_fine(p, &tile, project->dims))
+	if (!project || !bytes_are_fine(p, &tile, project->dims))
 		grn_tile_floats(&tile, p->job->rows);
 	grn_parts_merge(&tile, &p->parts, p->lists, p->parallel, p->job->graph);
 	grn_make_navigable(&tile, p->job->graph, p->params.seed, p->parallel);

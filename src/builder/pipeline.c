@@ -412,7 +412,7 @@ leave_rows_in_place(GrnPipeline *p, GrnFailure *failure)
 	p->own = (uint8_t *) work + p->work_bytes;
 	p->work_bytes += grn_aligned(p->rows.n * p->own_bytes);
 	grn_pipeline_enter_move(p, p->build->n);
-	p->result->stayed = true;
+	p->result->rows_in_place = true;
 	return true;
 }
 
@@ -420,7 +420,7 @@ leave_rows_in_place(GrnPipeline *p, GrnFailure *failure)
 static void
 undo_leaving_in_place(GrnPipeline *p)
 {
-	p->result->moved = p->result->stayed = p->result->own_items = 0;
+	p->result->moved = p->result->rows_in_place = p->result->own_items = 0;
 	p->rows.on_disk = false;
 	p->own = NULL;
 	p->own_made = false;
@@ -435,7 +435,7 @@ undo_leaving_in_place(GrnPipeline *p)
 static bool
 order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bool for_gpu, GrnFailure *failure)
 {
-	if (p->result->stayed)
+	if (p->result->rows_in_place)
 		undo_leaving_in_place(p);
 	if (p->result->moved)
 		return true;

@@ -156,11 +156,11 @@ typedef struct GrnRemoteTimes
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
  *                                   [row_start[i], row_start[i + 1])
+ *         at off_moved: uint32 [m]  if moved: number of node i's vector at off_vectors.
+ *                                   TIDS and ATTRS do not move: off_rows indexes them.
  *         at off_centre: float [dim] if centred: the approximate mean of the rows
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
- *         at off_moved: uint32 [m]  if moved: number of node i's vector at off_vectors.
- *                                   TIDS and ATTRS do not move: off_rows indexes them.
  *  WORK   at off_vectors: [moved]   rows in the form of VECTORS, whose own copy is gone; if
  *                                   own_items: the vectors that records keep (graph/stored/own.h)
  *
@@ -197,7 +197,7 @@ typedef struct GrnBuildResult
 	 * vectors that records keep.  0: rows have not moved.
 	 */
 	uint32_t	moved;
-	uint32_t	stayed;			/* vectors at off_vectors are own items, and the rows themselves
+	uint32_t	rows_in_place;	/* vectors at off_vectors are own items, and the rows themselves
 								 * are still in VECTORS */
 	uint32_t	own_items;
 	GrnGraphParams params;		/* the parameters used */

@@ -161,7 +161,7 @@ run_build(GrnndBuild *build)
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
 							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
-							 !result->moved ? "" : result->stayed ? ", rows stayed" : ", rows moved",
+							 !result->moved ? "" : result->rows_in_place ? ", rows stayed" : ", rows moved",
 							 builder->grouped ? psprintf(", lists grouped by the GPU in %.3f s", builder->group_seconds) : "")));
 	if (server != NULL)
 		ereport(DEBUG1,

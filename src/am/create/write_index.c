@@ -491,7 +491,7 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndBuild *
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
 
 		/* rows that have stayed lie anywhere, and memory is to hold them all */
-		if (shared->result.stayed && report)
+		if (shared->result.rows_in_place && report)
 			grn_pages_ahead(new->vectors.base, bytes);
 		/* what is wanted of others is asked for; what lies around it would push that out */
 		grn_pages_scattered(new->vectors.base, bytes, true);
