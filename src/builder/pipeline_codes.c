@@ -1,6 +1,6 @@
 /*
- * pipeline_codes.c - the codes of a build: the codec's fit, the codes of all vertices, and
- * whether they serve; the centre of own vectors.
+ * pipeline_codes.c - the codes of a build: fits the codec, encodes all vertices, and judges whether
+ * codes order neighbours well enough.  Also computes the centre of own vectors.
  */
 #include "builder/pipeline_impl.h"
 
@@ -12,42 +12,45 @@
 #include "graph/stored/own.h"
 
 /*
- * Vertices that all threads encode in one loop.  Beside it a GPU is at work, and its thread wants
- * the threads for loops of its own: it waits for one of these at most.
+ * Vertices that all threads encode in a single loop.  Short loops matter while a GPU builds: the
+ * GPU's thread needs the pool for loops of its own, and waits for at most a single loop of codes.
  */
 #define STRETCH ((uint64_t) 131072)
 
 /*
- * Vertices that are looked at where a few leave open whether codes tell neighbours apart.  With
- * longer codes an index of 250,000 Gaussian rows, a twelfth of which is poor, is half as large
- * again, and that should not be a matter of chance.
+ * Vertices in the second judgement, if the first judgement of a few vertices is unclear.  Longer
+ * codes make an index of 250,000 Gaussian rows half as large again if a twelfth of the vertices is
+ * poor, so the choice of longer codes must not depend on chance.
  */
 #define JUDGED_CLOSELY 8192
-#define JUDGED_ON_DISK 2048		/* the same of rows beyond memory: each neighbour may be a read */
+#define JUDGED_ON_DISK 2048		/* the same for rows beyond memory, where each neighbour may cost a
+								 * read of the disk */
 
-#define CENTRE_ROWS 4096		/* whose mean the centre of own vectors is, */
-#define FAR_FROM_CENTRE 4		/* but for those farther than so many times the median */
+#define CENTRE_ROWS 4096		/* sampled rows whose mean is the centre of own vectors */
+#define FAR_FROM_CENTRE 4		/* rows farther from the mean than this multiple of the median
+								 * distance do not count */
 
 /*
- * Codes that do not tell neighbours apart become longer by so much where few vertices are poor, at
- * most this share, and else the longest that there can be.  100,000 Gaussian rows of 48 dimensions,
- * 12% of vertices poor with 12 bytes: 11,116 pages with 16 bytes (4% poor), 14,290 with 24.
+ * If codes do not tell neighbours apart, codes become LONGER times as long if at most a share
+ * FEW_POOR of the vertices is poor, otherwise as long as possible.  Measured on 100,000 Gaussian
+ * rows of 48 dimensions, where 12% of the vertices are poor with 12 bytes: 11,116 pages with 16
+ * bytes (4% poor), 14,290 pages with 24 bytes.
  */
 #define LONGER 1.5
 #define FEW_POOR 0.25
 
-#define FIT_LOOPS 4				/* of the codec's fit, about */
-#define ENCODED 0.7				/* share of the phase that is over when they are there */
+#define FIT_LOOPS 4				/* estimated loops of the codec's fit */
+#define ENCODED 0.7				/* finished share of the phase when all vertices have codes */
 
 typedef struct Encoding
 {
 	GrnPipeline *p;
-	uint64_t	first;			/* of the stretch */
-	bool		codes;			/* what is made of rows: codes, */
-	bool		own;			/* own vectors; */
-	bool		compares;		/* and rows are compared with those that recall is measured by */
-	GrnLayout	layout;			/* of own vectors, */
-	GrnCentre	centre;			/* and theirs */
+	uint64_t	first;			/* first vertex of the stretch */
+	bool		codes;			/* the loop makes codes */
+	bool		own;			/* the loop makes own vectors */
+	bool		compares;		/* the loop compares rows with the queries that measure recall */
+	GrnLayout	layout;			/* layout of own vectors */
+	GrnCentre	centre;			/* centre of own vectors */
 } Encoding;
 
 GrnCodecFit
@@ -94,14 +97,15 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Makes all that is made of single rows.  Of moved rows that is all that the index keeps of them:
- * after this they are read here and there alone.
+ * Makes codes, own vectors and comparisons, each from a single row.  After this loop, moved rows
+ * are only read at random and rarely, because the index keeps nothing else of them.
  */
 static void
 encode_rows(GrnPipeline *p)
 {
 	uint64_t	m = p->graph.n;
-	GrnProgress *progress = (GrnProgress *) p->parallel;	/* whichever of the two counts now */
+	GrnProgress *progress = (GrnProgress *) p->parallel;	/* p->parallel is the first member of
+															 * the GrnProgress in use */
 	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec), .own = p->own && !p->own_made,
 		.layout = p->layout};
 	size_t		grain = GRN_PIPELINE_GRAIN;
@@ -121,7 +125,10 @@ encode_rows(GrnPipeline *p)
 		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
 	}
 	grn_progress_step(progress, ENCODED, (uint32_t) (m / STRETCH + 1));
-	/* from the end: a GPU that reads them from the beginning has left those in memory */
+	/*
+	 * Works from the last row to the first: a GPU that reads rows from the first to the last has
+	 * left the last rows in memory.
+	 */
 	for (uint64_t s = (m - 1) / STRETCH + 1; s-- > 0;)
 	{
 		e.first = s * STRETCH;
@@ -130,14 +137,17 @@ encode_rows(GrnPipeline *p)
 	p->own_made = p->own_made || e.own;
 }
 
-/* Row i of n that are spread over all. */
+/* Row i of n rows spread evenly over all rows. */
 static const float *
 spread_row(const GrnPipeline *p, uint64_t i, uint64_t n, float *scratch)
 {
 	return grn_row_values(&p->rows, grn_row(&p->rows, p->rows.n * i / n), scratch);
 }
 
-/* Makes the centre the mean of those of n rows whose entry of apart2 [n] is at most that. */
+/*
+ * Sets the centre to the mean of n spread rows, without rows whose entry in apart2 [n] exceeds
+ * `most`.
+ */
 static void
 mean_of_rows(GrnPipeline *p, uint64_t n, const double *apart2, double most)
 {
@@ -173,7 +183,7 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 {
 	uint64_t	n = p->rows.n < CENTRE_ROWS ? p->rows.n : CENTRE_ROWS;
 	float		values[GRN_MOST_DIMS];
-	double		apart2[CENTRE_ROWS] = {0};	/* squared distances from the mean of all */
+	double		apart2[CENTRE_ROWS] = {0};	/* squared distances from the mean of the sample */
 	double		sorted[CENTRE_ROWS];
 
 	if (!p->result->centred)
@@ -196,8 +206,8 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 }
 
 /*
- * The codec, and what depends on it: the record's geometry and the memory that CODES will take.
- * again: only p->costs have changed since the last fit, which scratch still has.
+ * Fits the codec, and computes the record's geometry and the memory for CODES.  again: only
+ * p->costs has changed since the last fit, whose intermediate results are still in scratch.
  */
 static bool
 fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
@@ -281,7 +291,10 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&p->judgement.poor, judgement.poor, __ATOMIC_RELAXED);
 }
 
-/* Whether codes tell neighbours apart, by some vertices, and by more where those leave it open. */
+/*
+ * Whether codes tell neighbours apart, judged by a few vertices, and by more if the few leave the
+ * answer open.
+ */
 static bool
 codes_tell(GrnPipeline *p)
 {
@@ -313,7 +326,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	{
 		GrnCodeCosts costs = p->costs;
 
-		/* records become larger with codes: where few vertices are poor, by no more than must be */
+		/* Longer codes enlarge records.  If few vertices are poor, codes grow only by LONGER. */
 		most = most == 0 && (double) p->judgement.poor <= FEW_POOR * (double) p->judgement.vertices ?
 			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
 		grn_forget_costs(&p->costs, most);

@@ -1,5 +1,5 @@
 /*
- * pipeline_entries.c - the vertices from which searches start.
+ * pipeline_entries.c - chooses the vertices from which searches start.
  */
 #include "builder/pipeline_impl.h"
 
@@ -10,10 +10,11 @@
 #include "graph/space.h"
 #include "graph/stored/prune.h"
 
-#define ENTRY_TRIES 8			/* random vertices from which an entry is chosen */
-#define FEW_VERTICES 1024		/* of which many are drawn again */
+#define ENTRY_TRIES 8			/* random vertices from which each entry is chosen */
+#define FEW_VERTICES 1024		/* with at most this many vertices the same vertex is often drawn
+								 * again */
 
-/* The distance of a vertex to the nearest of so many entries, the first. */
+/* Distance from a vertex to the nearest of the first `entries` entries. */
 typedef struct Apart
 {
 	float		nearest;
@@ -27,7 +28,10 @@ vertex_length(const GrnPipeline *p, uint32_t v)
 							 p->metric->power);
 }
 
-/* Some of the entries after the first become the longest rows (graph/longest.h). */
+/*
+ * Replaces some of the entries after the first by the longest rows (graph/longest.h), and sorts the
+ * entries after the first by length, longest first.
+ */
 static void
 enter_longest(GrnPipeline *p)
 {
@@ -48,7 +52,7 @@ enter_longest(GrnPipeline *p)
 		r->entries[at] = v;
 		grn_enter_long(&e, length);
 	}
-	/* the longest first */
+	/* Sort by length, longest first. */
 	memcpy(entries, r->entries, sizeof(entries));
 	for (uint32_t i = 1; i < e.count; i++)
 		r->entries[i] = entries[e.order[i - 1]];
@@ -84,7 +88,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 				if (apart->entries == 0 || d < apart->nearest)
 					apart->nearest = d;
 			}
-			/* rows are distinct, so only an entry itself has distance 0 */
+			/* Rows are distinct, so only the entry itself has distance 0. */
 			if (apart->nearest > best_distance)
 			{
 				best_distance = apart->nearest;

@@ -1,10 +1,12 @@
 /*
- * pipeline_form.c - whether rounded own vectors serve, and the form that records keep if not.
+ * pipeline_form.c - tests whether rounded own vectors are exact enough, and chooses the form of own
+ * vectors if they are not.
  *
- * Rounding may change the order of rows, because scans compare with the rows themselves what a
- * search has kept.  But those that are nearest must be among what it keeps, at the default width.
- * That is seen at some rows, each compared with others: with those around it in the graph, or,
- * before there is a graph, with a sample of all.
+ * A search ranks rows by stored vectors.  A scan then orders the rows that the search has kept by
+ * their exact vectors.  So rounding may change the order of stored vectors, but the nearest rows
+ * must be among the rows that a search of the default width keeps.  The test takes some rows as
+ * probes, and compares each probe with the rows around the probe in the graph.  Before the graph is
+ * built, a sample of all rows takes the place of these rows.
  */
 #include "builder/pipeline_impl.h"
 
@@ -14,39 +16,47 @@
 #include "graph/arena.h"
 #include "graph/stored/own.h"
 
-#define NEAREST 10				/* rows that are to be kept, */
-#define KEPT 40					/* among so many */
+#define NEAREST 10				/* nearest rows of a probe that a search must keep */
+#define KEPT 40					/* rows that a search keeps */
 #define PROBES 64
-#define ROWS_PER_PROBE 8		/* of few rows fewer are probes */
-#define AROUND 512				/* rows that a probe is compared with in a graph, at most */
-#define MOST_MADE 8192			/* rows whose own vectors are made beforehand, once each */
+#define ROWS_PER_PROBE 8		/* in small tables, rows for each probe */
+#define AROUND 512				/* largest number of rows in the graph that a probe is compared
+								 * with */
+#define MOST_MADE 8192			/* up to this many rows the own vectors of all rows are computed in
+								 * advance */
 #define MOST_MADE_BYTES (8 << 20)
-#define SAMPLE 16384			/* and without one */
-#define LEAST_KEPT 4			/* of a sample, which is sparser than all rows */
+#define SAMPLE 16384			/* sampled rows in the test without a graph */
+#define LEAST_KEPT 4			/* smallest number of kept rows in a sample, which is sparser than
+								 * all rows */
 
 /*
- * Rounding hides rows where such a share of the nearest is missed, or so many probes miss more than
- * half of theirs.  Of text, descriptors and random numbers 0 to 2% are missed, and by no probe
- * more than half; where rounding is as large as what tells neighbours apart, 65% or more.
+ * Rounding hides rows if more than a share MOST_MISSED of the nearest rows is missed, or if
+ * MANY_LOST probes miss more than half of their nearest rows.  Measured: text, descriptors and
+ * random numbers miss 0 to 2%, and no probe more than half.  If rounding is as coarse as the
+ * distances between neighbours, 65% or more are missed.
  */
 #define MOST_MISSED 0.2
 #define MANY_LOST 3
 
-typedef struct Judgement
+typedef struct RoundingTest
 {
 	GrnPipeline *p;
-	GrnLayout	layout;			/* of own vectors, */
-	GrnCentre	centre;			/* and theirs */
-	uint64_t	wanted;			/* nearest rows, of all probes, */
-	uint64_t	missed;			/* and those of them that rounding moves out of reach */
-	uint64_t	lost;			/* probes that miss more than half of theirs */
-	uint8_t    *made;			/* [n], of grn_aligned(vec_bytes) each: own vectors of all rows
-								 * where these are few, or NULL */
-	/* of a sample: */
+	GrnLayout	layout;			/* layout of own vectors */
+	GrnCentre	centre;			/* centre of own vectors */
+	uint64_t	wanted;			/* nearest rows of all probes */
+	uint64_t	missed;			/* nearest rows that rounding puts out of reach */
+	uint64_t	lost;			/* probes that miss more than half of their nearest rows */
+	/*
+	 * [n] of grn_aligned(vec_bytes) each: own vectors of all rows if the rows are few, otherwise
+	 * NULL
+	 */
+	uint8_t    *made;
+	/* Only for a test with a sample. */
 	float	   *values;			/* [PROBES][dim] */
-	float	   *apart;			/* [PROBES][2][SAMPLE] distances, by rows and by stored vectors */
+	float	   *apart;			/* [PROBES][2][SAMPLE] distances by exact rows, then by stored
+								 * vectors */
 	uint64_t	samples;
-} Judgement;
+} RoundingTest;
 
 static int
 by_number(const void *a, const void *b)
@@ -67,11 +77,11 @@ by_distance(const void *a, const void *b)
 }
 
 /*
- * Counts a probe, of which n rows have such distances: how many of the nearest are not among those
- * that a search keeps by stored vectors.  sorted: [n] scratch.
+ * Counts the nearest rows of a probe that a search would not keep.  distances and stored: [n]
+ * distances of n rows, by exact rows and by stored vectors.  sorted: [n] scratch.
  */
 static void
-count_probe(Judgement *judgement, const float *distances, const float *stored, uint32_t n, uint32_t nearest,
+count_probe(RoundingTest *test, const float *distances, const float *stored, uint32_t n, uint32_t nearest,
 			uint32_t kept, float *sorted)
 {
 	float		farthest;
@@ -83,30 +93,36 @@ count_probe(Judgement *judgement, const float *distances, const float *stored, u
 	memcpy(sorted, distances, n * sizeof(float));
 	qsort(sorted, n, sizeof(float), by_distance);
 	farthest = sorted[nearest - 1];
-	/* of rows that look alike there is no telling which it keeps: the first that it may not */
+	/*
+	 * Rows with equal stored distances at the end of the kept rows may or may not be kept.  So
+	 * these rows count as missed.
+	 */
 	memcpy(sorted, stored, n * sizeof(float));
 	qsort(sorted, n, sizeof(float), by_distance);
 	for (uint32_t i = 0; i < n; i++)
 		found += distances[i] <= farthest && stored[i] < sorted[kept];
 	missed = found < nearest ? nearest - found : 0;
-	__atomic_fetch_add(&judgement->wanted, nearest, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&judgement->missed, missed, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&judgement->lost, 2 * missed > nearest, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&test->wanted, nearest, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&test->missed, missed, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&test->lost, 2 * missed > nearest, __ATOMIC_RELAXED);
 }
 
 static bool
-rounding_hides(const Judgement *judgement)
+rounding_hides(const RoundingTest *test)
 {
-	return (double) judgement->missed > MOST_MISSED * (double) judgement->wanted || judgement->lost >= MANY_LOST;
+	return (double) test->missed > MOST_MISSED * (double) test->wanted || test->lost >= MANY_LOST;
 }
 
-/* The distances of a row x from a query q: of the row itself, and of what a record keeps of it. */
+/*
+ * Distances of a row x from a query q: exact, and by the stored vector `vec`.  made: the query
+ * prepared for stored vectors of a rotated form, or NULL.
+ */
 static void
-compare(const Judgement *judgement, const float *q, const void *made, const float *x, const void *vec,
+compare(const RoundingTest *test, const float *q, const void *made, const float *x, const void *vec,
 		float *distance, float *stored)
 {
-	const GrnLayout *l = &judgement->layout;
-	GrnComparison comparison = judgement->p->metric->comparison;
+	const GrnLayout *l = &test->layout;
+	GrnComparison comparison = test->p->metric->comparison;
 
 	*distance = grn_compare(comparison, GRN_FORM_FLOATS, q, x, l->dim);
 	*stored = made ? grn_query_compare(comparison, l->form, made, vec, l->dim)
@@ -114,33 +130,36 @@ compare(const Judgement *judgement, const float *q, const void *made, const floa
 }
 
 static void
-begin(Judgement *judgement, GrnPipeline *p, GrnForm form)
+begin_test(RoundingTest *test, GrnPipeline *p, GrnForm form)
 {
-	memset(judgement, 0, sizeof(*judgement));
-	judgement->p = p;
-	judgement->layout = p->layout;
-	judgement->layout.form = form;
-	judgement->layout.dim = p->rows.dim;
-	judgement->layout.vec_bytes = (uint32_t) grn_form_bytes(form, p->rows.dim);
+	memset(test, 0, sizeof(*test));
+	test->p = p;
+	test->layout = p->layout;
+	test->layout.form = form;
+	test->layout.dim = p->rows.dim;
+	test->layout.vec_bytes = (uint32_t) grn_form_bytes(form, p->rows.dim);
 	if (p->result->centred && grn_form(form)->rotated)
 	{
-		grn_centre_make(&judgement->centre, p->metric->comparison, p->centre, p->rows.dim);
-		judgement->layout.centre = &judgement->centre;
+		grn_centre_make(&test->centre, p->metric->comparison, p->centre, p->rows.dim);
+		test->layout.centre = &test->centre;
 	}
 }
 
-/* Only the layouts that round to save pages; compact ones are known to be coarse. */
+/* Only layouts that round to save pages are tested.  Compact layouts are coarse by choice. */
 static bool
-may_judge(const GrnPipeline *p)
+rounding_is_tested(const GrnPipeline *p)
 {
 	const GrnBuildSpec *spec = p->build->spec;
 
 	return spec->near.k == 0 && (spec->keep == GRN_KEEP_DEFAULT || spec->keep == GRN_KEEP_BYTES);
 }
 
-/* ---- by the graph ---- */
+/* ---- test with the graph ---- */
 
-/* Vertices around v, each once and not v itself, at most AROUND; returns how many. */
+/*
+ * Lists the neighbours of v and their neighbours, without duplicates and without v, at most AROUND
+ * vertices.  Returns their number.
+ */
 static uint32_t
 vertices_around(const GrnGraph *g, uint64_t v, uint32_t *out)
 {
@@ -163,33 +182,33 @@ vertices_around(const GrnGraph *g, uint64_t v, uint32_t *out)
 	return kept;
 }
 
-/* A GrnRangeFn over vertices. */
+/* A GrnRangeFn over vertices: computes own vectors in advance. */
 static void
 make_range(void *arg, int worker, size_t first, size_t end)
 {
-	Judgement  *judgement = arg;
-	const GrnRows *rows = &judgement->p->rows;
+	RoundingTest *test = arg;
+	const GrnRows *rows = &test->p->rows;
 	float		values[GRN_MOST_DIMS];
 
 	(void) worker;
 	for (size_t v = first; v < end; v++)
-		grn_own_store(&judgement->layout, grn_row_values(rows, grn_row(rows, v), values), NULL,
-					  judgement->made + v * grn_aligned(judgement->layout.vec_bytes));
+		grn_own_store(&test->layout, grn_row_values(rows, grn_row(rows, v), values), NULL,
+					  test->made + v * grn_aligned(test->layout.vec_bytes));
 }
 
 /* A GrnRangeFn over probes. */
 static void
 judge_range(void *arg, int worker, size_t first, size_t end)
 {
-	Judgement  *judgement = arg;
-	const GrnPipeline *p = judgement->p;
-	const GrnLayout *l = &judgement->layout;
+	RoundingTest *test = arg;
+	const GrnPipeline *p = test->p;
+	const GrnLayout *l = &test->layout;
 	const GrnRows *rows = &p->rows;
 	size_t		bytes = grn_query_bytes(p->metric->comparison, l->form, l->dim);
 	void	   *made = bytes > 0 && grn_form(l->form)->rotated ? grn_alloc(bytes) : NULL;
 	float		query[GRN_MOST_DIMS];
 	float		values[GRN_MOST_DIMS];
-	/* as large as what it is made of */
+	/* floats, for alignment; large enough for every form */
 	float		vec[GRN_MOST_DIMS + 1];
 
 	(void) worker;
@@ -209,37 +228,37 @@ judge_range(void *arg, int worker, size_t first, size_t end)
 		{
 			const float *x = grn_row_values(rows, grn_row(rows, ids[j]), values);
 
-			if (judgement->made == NULL)
+			if (test->made == NULL)
 				grn_own_store(l, x, NULL, vec);
-			compare(judgement, q, made, x,
-					judgement->made ? judgement->made + ids[j] * grn_aligned(l->vec_bytes) : (void *) vec,
+			compare(test, q, made, x,
+					test->made ? test->made + ids[j] * grn_aligned(l->vec_bytes) : (void *) vec,
 					&distances[j], &stored[j]);
 		}
-		count_probe(judgement, distances, stored, n, NEAREST, KEPT, sorted);
+		count_probe(test, distances, stored, n, NEAREST, KEPT, sorted);
 	}
 	grn_free(made);
 }
 
-/* Whether a form that rounds hides rows of the graph. */
+/* Whether rounding to `form` hides rows of the graph. */
 static bool
-hides(GrnPipeline *p, GrnForm form)
+form_hides_rows(GrnPipeline *p, GrnForm form)
 {
-	Judgement	judgement;
+	RoundingTest test;
 	uint64_t	n = p->graph.n;
 	uint64_t	probes = n / ROWS_PER_PROBE < PROBES ? n / ROWS_PER_PROBE : PROBES;
 
-	/* a search keeps them all */
+	/* A search keeps all rows. */
 	if (n <= KEPT)
 		return false;
-	begin(&judgement, p, form);
-	/* of few rows most are around several probes */
-	if (n <= MOST_MADE && n * grn_aligned(judgement.layout.vec_bytes) <= MOST_MADE_BYTES)
-		judgement.made = grn_alloc(n * grn_aligned(judgement.layout.vec_bytes));
-	if (judgement.made)
-		p->parallel->run(p->parallel, n, PROBES, make_range, &judgement);
-	p->parallel->run(p->parallel, probes, 1, judge_range, &judgement);
-	grn_free(judgement.made);
-	return rounding_hides(&judgement);
+	begin_test(&test, p, form);
+	/* In a small graph most vertices are around several probes. */
+	if (n <= MOST_MADE && n * grn_aligned(test.layout.vec_bytes) <= MOST_MADE_BYTES)
+		test.made = grn_alloc(n * grn_aligned(test.layout.vec_bytes));
+	if (test.made)
+		p->parallel->run(p->parallel, n, PROBES, make_range, &test);
+	p->parallel->run(p->parallel, probes, 1, judge_range, &test);
+	grn_free(test.made);
+	return rounding_hides(&test);
 }
 
 void
@@ -247,14 +266,14 @@ grn_pipeline_judge_form(GrnPipeline *p)
 {
 	GrnBuildResult *r = p->result;
 
-	/* rows beyond memory have their own vectors already */
-	if (p->own || r->moved || !may_judge(p))
+	/* Rows beyond memory already have own vectors. */
+	if (p->own || r->moved || !rounding_is_tested(p))
 		return;
-	while (r->form != p->exact && hides(p, (GrnForm) r->form))
+	while (r->form != p->exact && form_hides_rows(p, (GrnForm) r->form))
 	{
 		GrnForm		form = (GrnForm) r->form;
 
-		/* as many edges as the graph has, and the codes that there are */
+		/* The degree and the codes stay the same. */
 		r->form = form == GRN_FORM_ROUNDED_MORE && p->exact != GRN_FORM_ROUNDED ? GRN_FORM_ROUNDED : p->exact;
 		if (!grn_result_layout(&p->layout, p->build->spec, r))
 		{
@@ -266,21 +285,21 @@ grn_pipeline_judge_form(GrnPipeline *p)
 	}
 }
 
-/* ---- by a sample, without a graph ---- */
+/* ---- test with a sample, without a graph ---- */
 
-/* Rows that are drawn; stream: the probes, or the sample. */
+/* Draws row i of a random stream: PROBES or SAMPLE. */
 static uint64_t
 drawn_row(const GrnPipeline *p, uint64_t stream, uint64_t i)
 {
 	return grn_random(p->build->spec->params.seed, stream, i) % p->rows.n;
 }
 
-/* A GrnRangeFn over the sample: compares its rows with all probes. */
+/* A GrnRangeFn over the sample: compares the sample's rows with all probes. */
 static void
 compare_range(void *arg, int worker, size_t first, size_t end)
 {
-	Judgement  *judgement = arg;
-	const GrnPipeline *p = judgement->p;
+	RoundingTest *test = arg;
+	const GrnPipeline *p = test->p;
 	uint32_t	dim = p->rows.dim;
 	float		values[GRN_MOST_DIMS];
 	float		vec[GRN_MOST_DIMS + 1];
@@ -291,27 +310,27 @@ compare_range(void *arg, int worker, size_t first, size_t end)
 		uint64_t	row = drawn_row(p, SAMPLE, i);
 		const float *x = grn_row_values(&p->rows, grn_row(&p->rows, row), values);
 
-		grn_own_store(&judgement->layout, x, NULL, vec);
+		grn_own_store(&test->layout, x, NULL, vec);
 		for (uint32_t k = 0; k < PROBES; k++)
 		{
-			float	   *apart = judgement->apart + (uint64_t) k * 2 * SAMPLE;
+			float	   *apart = test->apart + (uint64_t) k * 2 * SAMPLE;
 
-			compare(judgement, judgement->values + (size_t) k * dim, NULL, x, vec,
+			compare(test, test->values + (size_t) k * dim, NULL, x, vec,
 					&apart[i], &apart[SAMPLE + i]);
 		}
 	}
 }
 
 /*
- * A GrnRangeFn over probes.  Of a sample, fewer rows are the nearest, and fewer are kept, in
- * proportion.
+ * A GrnRangeFn over probes: counts misses.  The numbers of nearest rows and of kept rows shrink in
+ * proportion to the sample.
  */
 static void
 count_range(void *arg, int worker, size_t first, size_t end)
 {
-	Judgement  *judgement = arg;
-	uint64_t	n = judgement->samples;
-	double		share = (double) n / (double) judgement->p->rows.n;
+	RoundingTest *test = arg;
+	uint64_t	n = test->samples;
+	double		share = (double) n / (double) test->p->rows.n;
 	uint32_t	nearest = share * NEAREST > 1 ? (uint32_t) (share * NEAREST) : 1;
 	uint32_t	kept = share * KEPT > LEAST_KEPT ? (uint32_t) (share * KEPT) : LEAST_KEPT;
 	float	   *sorted = grn_alloc(n * sizeof(float));
@@ -319,9 +338,9 @@ count_range(void *arg, int worker, size_t first, size_t end)
 	(void) worker;
 	for (size_t k = first; sorted && k < end; k++)
 	{
-		const float *apart = judgement->apart + k * 2 * SAMPLE;
+		const float *apart = test->apart + k * 2 * SAMPLE;
 
-		count_probe(judgement, apart, apart + SAMPLE, (uint32_t) n, nearest, kept, sorted);
+		count_probe(test, apart, apart + SAMPLE, (uint32_t) n, nearest, kept, sorted);
 	}
 	grn_free(sorted);
 }
@@ -330,38 +349,38 @@ bool
 grn_pipeline_rounding_hides(GrnPipeline *p)
 {
 	const GrnRows *rows = &p->rows;
-	Judgement	judgement;
+	RoundingTest test;
 	bool		hidden = false;
 
-	if (!may_judge(p))
+	if (!rounding_is_tested(p))
 		return false;
-	begin(&judgement, p, GRN_FORM_ROUNDED);
-	judgement.samples = rows->n < SAMPLE ? rows->n : SAMPLE;
-	judgement.values = grn_alloc((size_t) PROBES * rows->dim * sizeof(float));
-	judgement.apart = grn_alloc((size_t) PROBES * 2 * SAMPLE * sizeof(float));
-	if (judgement.values && judgement.apart)
+	begin_test(&test, p, GRN_FORM_ROUNDED);
+	test.samples = rows->n < SAMPLE ? rows->n : SAMPLE;
+	test.values = grn_alloc((size_t) PROBES * rows->dim * sizeof(float));
+	test.apart = grn_alloc((size_t) PROBES * 2 * SAMPLE * sizeof(float));
+	if (test.values && test.apart)
 	{
 		grn_pipeline_sample_rows(p, true);
 		for (uint32_t k = 0; k < PROBES; k++)
 		{
-			float	   *to = judgement.values + (size_t) k * rows->dim;
+			float	   *to = test.values + (size_t) k * rows->dim;
 			const float *x = grn_row_values(rows, grn_row(rows, drawn_row(p, PROBES, k)), to);
 
 			if (x != to)
 				memcpy(to, x, rows->dim * sizeof(float));
 		}
-		for (uint64_t i = 0; i < judgement.samples; i++)
+		for (uint64_t i = 0; i < test.samples; i++)
 		{
 			uint64_t	row = drawn_row(p, SAMPLE, i);
 
 			grn_rows_ahead(rows, row, row + 1);
 		}
-		p->parallel->run(p->parallel, judgement.samples, 64, compare_range, &judgement);
-		p->parallel->run(p->parallel, PROBES, 1, count_range, &judgement);
+		p->parallel->run(p->parallel, test.samples, 64, compare_range, &test);
+		p->parallel->run(p->parallel, PROBES, 1, count_range, &test);
 		grn_pipeline_sample_rows(p, false);
-		hidden = rounding_hides(&judgement);
+		hidden = rounding_hides(&test);
 	}
-	grn_free(judgement.values);
-	grn_free(judgement.apart);
+	grn_free(test.values);
+	grn_free(test.apart);
 	return hidden;
 }

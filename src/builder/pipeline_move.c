@@ -1,17 +1,16 @@
 /*
- * pipeline_move.c - rows and vertices in an order of places, for builds that memory does not
- * hold.
+ * pipeline_move.c - moves rows and renumbers vertices, for builds larger than memory.
  *
- * What comes after the graph's rounds follows edges: it reads the lists and rows of near
- * vertices.  Where rows lie in the order of the table, near ones lie anywhere, and beyond
- * memory each would be a read of the disk at random.  So the space is cut into cells, and rows
- * move to where their cell's lie.  Vertices then have the same order, and all that follows
- * edges stays within a few cells.
+ * The steps after the graph's rounds follow edges: they read the lists and rows of near vertices.
+ * In the order of the table, near rows are scattered, so beyond memory each row would cost a random
+ * read of the disk.  So the space is cut into cells, and the rows of each cell move next to each
+ * other.  Vertices are renumbered in the new order of rows.  A step that follows edges then stays
+ * within a few cells.
  *
- * Mostly that is done at the first look (pipeline_place.c).  Here are the rows of which it turned
- * out only then that memory does not hold them and what the build takes: they are read once more,
- * in order, and written at the end of one of some dozens of cells; both are what disks and the
- * kernel's cache do well.
+ * In most builds the first pass moves rows (pipeline_place.c).  This file moves rows if only the
+ * first pass has shown that rows and build exceed memory.  The rows are read once more, in order,
+ * and each row is written at the end of its cell.  Disks and the kernel's cache handle this pattern
+ * well.
  */
 #include "builder/pipeline_impl.h"
 
@@ -24,18 +23,19 @@
 #include "graph/free_memory.h"
 #include "graph/stored/own.h"
 
-#define STRETCHES 32			/* of rows: each gives its memory back once it is copied */
+#define STRETCHES 32			/* stretches of rows; after each copied stretch its memory is freed */
 
-/* Bytes of graph and results that a row takes at least. */
+/* Least number of bytes that the graph and the results take for a row. */
 #define LEAST_BYTES 64
 
 typedef struct Move
 {
 	GrnPipeline *p;
-	uint32_t   *to;				/* [n] new number of a row, or GRN_INVALID_ID: no vertex is its own */
+	uint32_t   *to;				/* [n] new number of each row; GRN_INVALID_ID: another row has the
+								 * vertex */
 	uint8_t    *copy;			/* [m][row_bytes] */
-	uint64_t	end;			/* of the copy, in WORK */
-	uint64_t	first;			/* row of the stretch */
+	uint64_t	end;			/* end of the copy in WORK */
+	uint64_t	first;			/* first row of the stretch */
 } Move;
 
 uint32_t
@@ -52,7 +52,7 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work
 	uint64_t	m = p->rows.n;
 	uint64_t	rows = m * p->rows.row_bytes;
 
-	/* what lies in memory is not free any more */
+	/* Rows that are in memory already take no more free memory. */
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
 	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(m) >= 2 &&
@@ -69,12 +69,12 @@ grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit)
 
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
-	/* (places of scaled rows are not known before all have been looked at) */
+	/* Scaled rows cannot move now, because their places are unknown before the first pass. */
 	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(n) >= 2 &&
 		!grn_is_scaled(p->rows.embedding) && rows + LEAST_BYTES * n > limit;
 }
 
-/* Numbers rows by cell, and in each as their vertices were. */
+/* Numbers rows by cell, and within a cell in the order of vertices. */
 static void
 number_rows(Move *move, const GrnParts *parts)
 {
@@ -88,7 +88,7 @@ number_rows(Move *move, const GrnParts *parts)
 			move->to[order ? order[parts->members[i]] : parts->members[i]] = next++;
 }
 
-/* From the row of a vertex to its new number. */
+/* Replaces the vertices of ranks by their new numbers. */
 static void
 number_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -104,7 +104,7 @@ number_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Rows of the stretch to where they belong, in the order in which they lie. */
+/* A GrnRangeFn: copies rows of the stretch to their new places, in their old order. */
 static void
 copy_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -120,8 +120,9 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Copies all, stretch by stretch.  Nobody reads VECTORS any more, so what it has of memory and of
- * the disk goes back as its rows are copied: what is not written yet need not be.
+ * Copies all rows, stretch by stretch.  No later step reads VECTORS, so the memory and the disk
+ * space of copied rows are freed at once.  Pages that the kernel has not written yet are then never
+ * written.
  */
 static void
 copy_rows(Move *move)
@@ -142,9 +143,9 @@ copy_rows(Move *move)
 	}
 }
 
-/* Where all lies in WORK, the copy behind what is there already; returns its end. */
+/* Lays out the arrays in WORK behind the pipeline's arrays.  Returns the end. */
 static uint64_t
-lay_out(Move *move, char *work, uint32_t cells, void **cut)
+lay_out_move(Move *move, char *work, uint32_t cells, void **cut)
 {
 	GrnPipeline *p = move->p;
 	const GrnRows *rows = &p->rows;
@@ -168,18 +169,24 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	char	   *work;
 
 	p->own_bytes = grn_pipeline_own_bytes(p);
-	work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out(&move, NULL, cells, &cut), failure);
+	work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out_move(&move, NULL, cells, &cut), failure);
 	if (!work)
 		return false;
-	lay_out(&move, work, cells, &cut);
-	/* first a sample is read, around which the kernel would read more; then all rows are asked for */
+	lay_out_move(&move, work, cells, &cut);
+	/*
+	 * The cut reads a sample, and read-ahead around sampled rows would be wasted.  Afterwards all
+	 * rows are requested in order.
+	 */
 	p->rows.on_disk = true;
 	grn_pages_scattered(p->rows.base, p->build->n * p->rows.row_bytes, true);
 	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);
 	grn_pages_scattered(p->rows.base, p->build->n * p->rows.row_bytes, false);
 	number_rows(&move, &parts);
 	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
-	/* no reading back of what was written a while ago, around each page that rows come to */
+	/*
+	 * Rows are written to places spread over the copy.  The kernel must not read the pages around
+	 * each place again.
+	 */
 	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, true);
 	copy_rows(&move);
 	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, false);
@@ -195,7 +202,7 @@ grn_pipeline_own_bytes(const GrnPipeline *p)
 {
 	GrnForm		form = (GrnForm) p->result->form;
 
-	/* of few distinct rows the leader keeps what holds any values (write_index.c) */
+	/* With few distinct rows the leader keeps a form that holds any values (write_index.c). */
 	return !p->rounded && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
 		: grn_own_item_bytes(form, p->rows.dim);
 }

@@ -1,9 +1,9 @@
 /*
- * pipeline_nearest.c - the nearest rows of every row, where those are wanted instead of an index.
+ * pipeline_nearest.c - lists of the nearest rows of every row, made instead of an index.
  *
- * All threads take nodes in turns and write their lists one behind the other, as long as they are,
- * into chunks of RESULT.  Near nodes follow each other, so a thread's searches meet mostly the same
- * rows.
+ * All threads take nodes in turn.  A thread writes its lists one behind the next into chunks of
+ * RESULT.  Lists have different lengths.  Consecutive nodes are near each other, so successive
+ * searches of a thread mostly visit the same rows.
  */
 #include "builder/pipeline_impl.h"
 
@@ -13,27 +13,27 @@
 #include "graph/arena.h"
 #include "graph/construct/nearest.h"
 
-/* Items that a thread takes of RESULT at once. */
+/* Items of RESULT that a thread reserves at once. */
 #define CHUNK_ITEMS 65536
 
 typedef struct Writer
 {
-	uint64_t	at,				/* own chunk: next item, and its end */
+	uint64_t	at,				/* own chunk: next item, and end */
 				end;
 	void	   *work;
 	GrnNear    *lists;			/* [GRN_NEAREST_BLOCK][k] */
 } Writer;
 
-typedef struct Nearest
+typedef struct NearestLists
 {
 	GrnPipeline *p;
 	GrnNearest	n;
-	const uint32_t *vertex;		/* [m] of node */
-	uint64_t	nchunks;		/* taken */
-	Writer	   *writers;		/* one a thread */
+	const uint32_t *vertex;		/* [m] vertex of each node */
+	uint64_t	nchunks;		/* chunks taken */
+	Writer	   *writers;		/* [nworkers] */
 	bool		failed;
 	GrnFailure	failure;
-} Nearest;
+} NearestLists;
 
 void
 grn_pipeline_plan_nearest(GrnPipeline *p)
@@ -49,23 +49,26 @@ grn_pipeline_plan_nearest(GrnPipeline *p)
 }
 
 static uint64_t
-bytes_of_chunks(const Nearest *f, uint64_t nchunks)
+bytes_of_chunks(const NearestLists *f, uint64_t nchunks)
 {
 	return f->p->result->off_near + nchunks * CHUNK_ITEMS * sizeof(GrnNear);
 }
 
-/* Several rows. */
+/* Whether a node is in its own list: it has several rows. */
 static bool
-is_own(const Nearest *f, size_t node)
+lists_itself(const NearestLists *f, size_t node)
 {
 	const uint32_t *start = (const uint32_t *) (f->p->out + f->p->result->off_row_start);
 
 	return start[node + 1] - start[node] > 1;
 }
 
-/* Room for a list in the thread's chunk.  False: there is no memory. */
+/*
+ * Makes sure that the thread's chunk has room for `count` items, and takes a new chunk if
+ * necessary.  Returns false if memory is short.
+ */
 static bool
-make_room(Nearest *f, Writer *w, uint32_t count)
+reserve_items(NearestLists *f, Writer *w, uint32_t count)
 {
 	GrnFailure	failure;
 	uint64_t	chunk;
@@ -86,9 +89,9 @@ make_room(Nearest *f, Writer *w, uint32_t count)
 
 _Static_assert(GRN_MOST_NEAR <= CHUNK_ITEMS, "a list fits a chunk");
 
-/* Writes a node's list: what is not too far of it, by node ids. */
+/* Writes a node's list, by node ids, without items beyond the farthest distance. */
 static void
-write_list(Nearest *f, Writer *w, size_t node, const GrnNear *list, uint32_t count)
+write_list(NearestLists *f, Writer *w, size_t node, const GrnNear *list, uint32_t count)
 {
 	GrnPipeline *p = f->p;
 	const GrnBuildResult *r = p->result;
@@ -98,7 +101,7 @@ write_list(Nearest *f, Writer *w, size_t node, const GrnNear *list, uint32_t cou
 	while (count > 0 && p->metric->value(list[count - 1].compared) > farthest)
 		count--;
 	((uint32_t *) (p->out + r->off_near_count))[node] = 0;
-	if (count == 0 || !make_room(f, w, count))
+	if (count == 0 || !reserve_items(f, w, count))
 		return;
 	items = (GrnNear *) (p->out + r->off_near) + w->at;
 	for (uint32_t i = 0; i < count; i++)
@@ -112,35 +115,35 @@ write_list(Nearest *f, Writer *w, size_t node, const GrnNear *list, uint32_t cou
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Nearest    *f = arg;
+	NearestLists *f = arg;
 	Writer	   *w = &f->writers[worker];
 
 	for (size_t node = begin; node < end && !__atomic_load_n(&f->failed, __ATOMIC_RELAXED); node++)
 		write_list(f, w, node, w->lists,
-				   grn_nearest_search(&f->n, w->work, f->vertex[node], is_own(f, node), w->lists));
+				   grn_nearest_search(&f->n, w->work, f->vertex[node], lists_itself(f, node), w->lists));
 }
 
 static void
 exact_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Nearest    *f = arg;
+	NearestLists *f = arg;
 	Writer	   *w = &f->writers[worker];
 	bool		own[GRN_NEAREST_BLOCK] = {false};
 	uint32_t	counts[GRN_NEAREST_BLOCK];
 
 	if (__atomic_load_n(&f->failed, __ATOMIC_RELAXED))
 		return;
-	/* nodes are numbered as vertices here */
+	/* In exact builds the number of a node is the number of its vertex. */
 	for (size_t node = begin; node < end; node++)
-		own[node - begin] = is_own(f, node);
+		own[node - begin] = lists_itself(f, node);
 	grn_nearest_exact(&f->n, w->work, begin, (uint32_t) (end - begin), own, w->lists, counts);
 	for (size_t node = begin; node < end; node++)
 		write_list(f, w, node, w->lists + (node - begin) * f->n.k, counts[node - begin]);
 }
 
-/* The threads' memory lies in WORK behind what the pipeline keeps. */
+/* Reserves the threads' memory in WORK, behind the arrays of the pipeline. */
 static bool
-make_writers(Nearest *f, bool exact, GrnFailure *failure)
+make_writers(NearestLists *f, bool exact, GrnFailure *failure)
 {
 	GrnPipeline *p = f->p;
 	int			nworkers = p->parallel->nworkers;
@@ -166,11 +169,14 @@ make_writers(Nearest *f, bool exact, GrnFailure *failure)
 	return true;
 }
 
-/* Node of vertex: the order of the graph, so that near ones follow each other. */
+/*
+ * Orders the nodes, by the page order of the graph, so that consecutive nodes are near each other.
+ * Returns the vertex of each node.
+ */
 static const uint32_t *
 order_nodes(GrnPipeline *p, bool exact)
 {
-	uint32_t   *vertex = (uint32_t *) p->factors;	/* nobody has codes here */
+	uint32_t   *vertex = (uint32_t *) p->factors;	/* free, because builds of lists have no codes */
 	uint32_t	m = (uint32_t) p->rows.n;
 
 	if (exact)
@@ -193,7 +199,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	bool		exact = spec->exact;
 	uint64_t	m = p->rows.n;
 	double		since = grn_seconds();
-	Nearest		f = {.p = p};
+	NearestLists f = {.p = p};
 	bool		fine;
 
 	f.n = (GrnNearest) {.rows = &p->rows, .comparison = p->metric->comparison, .k = spec->k,
@@ -203,7 +209,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, r->off_near, failure);
 	if (!p->out)
 		return false;
-	/* what it takes in all is known where nothing is too far */
+	/* Without a farthest distance the size of all lists is known. */
 	if (isinf(spec->farthest))
 		p->build->host->expect(p->build->host->ctx, GRN_SEG_RESULT,
 							   bytes_of_chunks(&f, m * (spec->k < m ? spec->k : m) / CHUNK_ITEMS + 1));

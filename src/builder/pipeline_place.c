@@ -1,23 +1,24 @@
 /*
- * pipeline_place.c - the first look at rows that memory does not hold, which moves them.
+ * pipeline_place.c - the first pass over rows that memory cannot hold: checks and moves the rows.
  *
- * Whether rows are to move is known before anybody has looked at them, and by which cells after a
- * sample.  So all that there is to do of a row is done while it is in memory: its values are
- * checked, it is hashed, its cell is found, and it is copied to where that cell's rows lie.  How
- * many rows a cell has is not known then.  So cells take pieces of the copy in turn, each its
- * next one when the last is full.  In the end rows of the first places move into the places that
- * the cells' last pieces have left over.
+ * The need to move rows is known before any row is read, and a sample of rows gives the cells.  So
+ * a single pass does all work on a row while the row is in memory: it checks the values, computes
+ * the hash, finds the cell, and copies the row to the places of the cell.  The number of rows in a
+ * cell is unknown during the pass.  So a cell takes a piece of the copy, and the next free piece
+ * when its piece is full.  At the end the cells' last pieces have gaps.  Rows at the lowest places
+ * then move into the gaps.
  *
- * The copy's places are the rows' new numbers, so rows that are equal are found afterwards, as
- * elsewhere, and keep their places.  Where they are many, the distinct ones then move together.
+ * The place of a row in the copy is the row's new number.  Equal rows are found afterwards and stay
+ * at their places.  If the copies of equal rows are many, the distinct rows then move next to each
+ * other.
  *
- * Where records will keep floats rounded to bytes, the copy has them so, in a quarter of their
- * bytes: as own items, of which graph and codes are made as well.  Copies of other rows are then
- * told by hashes of what rows were, and by their roundings.
+ * If records keep floats rounded to bytes, the copy is already rounded and takes a quarter of the
+ * bytes.  The copy then consists of own items, and the graph and the codes are made from these
+ * items.  Rows are equal if the hashes of the unrounded rows and the rounded items are equal.
  *
- * Memory has what was written last.  So the last rows come first, which have just been collected,
- * and pieces are taken from the end of the copy: whoever reads it from its beginning finds what was
- * copied last.
+ * Memory holds the pages that were written last.  So the pass begins with the last rows, which were
+ * collected most recently, and takes pieces from the end of the copy.  A later step that reads the
+ * copy from its beginning then finds its first pages in memory.
  */
 #include "builder/pipeline_impl.h"
 
@@ -30,51 +31,54 @@
 #include "graph/file_pages.h"
 #include "graph/stored/own.h"
 
-#define PIECES 16				/* of a cell at least, so that few rows lie in another one's */
+#define PIECES 16				/* smallest number of pieces of an average cell, so that few rows
+								 * land in another cell's piece */
 
 /*
- * Copies of other rows, one of so many rows, that may stay among the distinct ones: these then take
- * that much more of memory's pages than they have bytes.
+ * If more than 1 / COPIES_DIVISOR of all rows are copies of equal rows, the distinct rows are moved
+ * together.  Fewer copies may stay: they only enlarge the memory that the distinct rows take.
  */
-#define COPIES_STAY 8
+#define COPIES_DIVISOR 8
 
-#define SERIAL_ROWS 4096		/* that one thread moves, where they move by less than that */
+#define SERIAL_ROWS 4096		/* rows that a single thread moves if the distance of the move is
+								 * shorter */
 
-/* Rows that grn_pipeline_shows_many() looks at. */
+/* Rows that grn_pipeline_shows_many() reads. */
 #define SHOWN_STRETCHES 64
-#define SHOWN_ROWS 256			/* of a stretch */
+#define SHOWN_ROWS 256			/* rows of a stretch */
 
-typedef struct Place
+typedef struct Placement
 {
 	GrnPipeline *p;
 	GrnPrepare	prepare;
 	uint32_t	cells;
 	uint32_t	piece;			/* places that a cell takes at a time */
-	size_t		row_bytes;		/* of the copy */
-	GrnLayout	rounding;		/* its form and dimensions, where it is rounded */
-	uint64_t	places;			/* of the copy, while it has gaps */
-	uint64_t	stretch;		/* rows, at most */
-	uint64_t	next;			/* end of the places that no cell has */
-	uint64_t	at[GRN_MOST_CELLS]; /* next place of a cell, */
-	uint64_t	end[GRN_MOST_CELLS];	/* and the end of its last piece */
-	uint64_t	gap;			/* places - n: the first place, in the end */
-	/* in WORK, by place for the first two */
+	size_t		row_bytes;		/* bytes of a row in the copy */
+	GrnLayout	rounding;		/* form and dimensions of the copy if the copy is rounded */
+	uint64_t	places;			/* places in the copy, including gaps */
+	uint64_t	stretch;		/* largest number of rows in a stretch */
+	uint64_t	next;			/* end of the places that no cell has taken */
+	uint64_t	at[GRN_MOST_CELLS]; /* next free place of each cell's last piece */
+	uint64_t	end[GRN_MOST_CELLS];	/* end of each cell's last piece */
+	uint64_t	gap;			/* places - n: the first place of the final copy */
+	/* Arrays in WORK; the first two are indexed by place. */
 	uint8_t    *copy;			/* [places][row_bytes] */
 	uint64_t   *hashes;			/* [places] */
-	uint8_t    *cell;			/* [places / piece + 1] of a piece, from the end of the copy */
-	uint32_t   *order;			/* [n] place of a rank */
+	uint8_t    *cell;			/* [places / piece + 1] cell of each piece, counted from the end of
+								 * the copy */
+	uint32_t   *order;			/* [n] place of each rank */
 	uint32_t   *by_cell;		/* [n] places, cell by cell */
-	uint32_t   *slots;			/* [2n] of duplicates.h, afterwards; the others lie in the same
-								 * bytes */
-	uint32_t   *to;				/* [n] place of a row */
+	/* [2n] workspace of duplicates.h after the pass; shares its bytes with the arrays below */
+	uint32_t   *slots;
+	uint32_t   *to;				/* [n] place of each row */
 	uint64_t   *row_hashes;		/* [stretch] */
-	uint8_t    *home;			/* [stretch] cell */
+	uint8_t    *home;			/* [stretch] cell of each row in the stretch */
 	void	   *cut;
-} Place;
+} Placement;
 
-/* Where all lies; returns its bytes. */
+/* Lays out the arrays in WORK.  Returns their size in bytes. */
 static uint64_t
-lay_out(Place *place, char *work)
+lay_out_placement(Placement *place, char *work)
 {
 	GrnPipeline *p = place->p;
 	uint64_t	n = p->build->n;
@@ -97,11 +101,11 @@ lay_out(Place *place, char *work)
 	return slots.used > a.used ? slots.used : a.used;
 }
 
-/* A GrnRangeFn of GrnPrepare: rows that have just been looked at. */
+/* A GrnRangeFn of GrnPrepare: finds the cells of rows that were just checked. */
 static void
 home_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Place	   *place = arg;
+	Placement  *place = arg;
 	GrnPipeline *p = place->p;
 
 	(void) worker;
@@ -109,16 +113,16 @@ home_range(void *arg, int worker, size_t begin, size_t end)
 				   place->home - place->prepare.first);
 }
 
-/* The piece that a place is in. */
+/* The number of the piece that contains a place. */
 static uint64_t
-piece_of(const Place *place, uint64_t at)
+piece_of(const Placement *place, uint64_t at)
 {
 	return (place->places - 1 - at) / place->piece;
 }
 
-/* The places of a stretch's rows, in their order. */
+/* Assigns places to the rows of a stretch, in row order. */
 static void
-choose_places(Place *place, uint64_t first, uint64_t rows)
+choose_places(Placement *place, uint64_t first, uint64_t rows)
 {
 	for (uint64_t i = 0; i < rows; i++)
 	{
@@ -134,11 +138,14 @@ choose_places(Place *place, uint64_t first, uint64_t rows)
 	}
 }
 
-/* Copies rows [begin, end) of the stretch, while the disk brings those of the next one. */
+/*
+ * Copies rows [begin, end) of the stretch, and requests the same range of the next stretch from the
+ * disk.
+ */
 static void
 copy_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Place	   *place = arg;
+	Placement  *place = arg;
 	const GrnRows *rows = &place->p->rows;
 	uint64_t	first = place->prepare.first;
 	float		values[GRN_MOST_DIMS];
@@ -161,13 +168,13 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Looks at all rows and copies them, stretch by stretch.  Nobody reads VECTORS after that, so what
- * it has of memory and of the disk goes back as its rows are copied: what is not written yet need
- * not be.  But that waits for what is being written, so that of rounded rows, whose copy is short,
- * all goes back in the end.
+ * Checks and copies all rows, stretch by stretch.  No later step reads VECTORS, so the memory and
+ * the disk space of copied rows are freed.  Pages that the kernel has not written yet are then
+ * never written.  Freeing waits for pages that are being written.  Rounded rows make a short copy,
+ * so for rounded rows all memory is freed once, at the end.
  */
 static bool
-copy_rows(Place *place, GrnFailure *failure)
+copy_rows(Placement *place, GrnFailure *failure)
 {
 	GrnPipeline *p = place->p;
 	uint64_t	n = p->build->n;
@@ -194,9 +201,9 @@ copy_rows(Place *place, GrnFailure *failure)
 	return true;
 }
 
-/* Rows of places below the first one, to those from it on that no cell has filled. */
+/* Moves rows from places below `gap` to free places from `gap` on. */
 static void
-close_gaps(Place *place)
+close_gaps(Placement *place)
 {
 	GrnPipeline *p = place->p;
 	size_t		row_bytes = place->row_bytes;
@@ -222,9 +229,9 @@ close_gaps(Place *place)
 	}
 }
 
-/* Lists the places, less the first, cell by cell. */
+/* Lists the places, counted from `gap`, cell by cell. */
 static void
-list_by_cell(Place *place)
+list_by_cell(Placement *place)
 {
 	uint64_t	pieces = piece_of(place, place->gap) + 1;
 	uint64_t	at = 0;
@@ -243,7 +250,7 @@ list_by_cell(Place *place)
 static void
 order_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Place	   *place = arg;
+	Placement  *place = arg;
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
@@ -255,7 +262,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 						uint32_t **by_cell, uint32_t **slots, GrnFailure *failure)
 {
 	uint64_t	n = p->build->n;
-	Place		place = {.p = p, .cells = grn_pipeline_cells(n)};
+	Placement	place = {.p = p, .cells = grn_pipeline_cells(n)};
 	GrnRows		all = p->rows;
 	GrnParts	parts;
 	GrnCells	found;
@@ -269,18 +276,21 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	place.gap = (uint64_t) place.cells * place.piece;
 	place.places = place.next = n + place.gap;
 	place.stretch = (n + GRN_PLACE_STRETCHES - 1) / GRN_PLACE_STRETCHES;
-	work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out(&place, NULL), failure);
+	work = grn_pipeline_need(p, GRN_SEG_WORK, lay_out_placement(&place, NULL), failure);
 	if (!work)
 		return false;
-	lay_out(&place, work);
+	lay_out_placement(&place, work);
 
 	all.order = p->build->order;
 	all.on_disk = true;
-	/* a sample, of which the kernel would read the neighbours as well */
+	/* The sample is read at random, and read-ahead around sampled rows would be wasted. */
 	grn_pages_scattered(all.base, n * all.row_bytes, true);
 	grn_parts_cells(&all, place.cells, 0, p->result->params.seed, p->parallel, place.cut, &parts, &found);
 	grn_pages_scattered(all.base, n * all.row_bytes, false);
-	/* no reading back of what was written a while ago, around each page that rows come to */
+	/*
+	 * Rows are written to places spread over the copy.  The kernel must not read the pages around
+	 * each place again.
+	 */
 	grn_pages_scattered(place.copy, place.places * place.row_bytes, true);
 	if (!copy_rows(&place, failure) || !grn_prepare_end(&place.prepare, prepared, failure))
 		return false;
@@ -330,16 +340,16 @@ grn_pipeline_shows_many(const GrnRows *rows)
 	return distinct >= GRN_LEAST_CELL_ROWS;
 }
 
-typedef struct Together
+typedef struct Compaction
 {
 	GrnPipeline *p;
-	uint64_t	first;			/* vertex of the stretch */
-} Together;
+	uint64_t	first;			/* first vertex of the stretch */
+} Compaction;
 
 static void
-together_range(void *arg, int worker, size_t begin, size_t end)
+compact_range(void *arg, int worker, size_t begin, size_t end)
 {
-	const Together *t = arg;
+	const Compaction *t = arg;
 	const GrnPipeline *p = t->p;
 	size_t		row_bytes = p->rows.row_bytes;
 	uint8_t    *base = (uint8_t *) p->rows.base;
@@ -358,20 +368,20 @@ grn_pipeline_place_together(GrnPipeline *p)
 	uint64_t	m = p->rows.n;
 	size_t		row_bytes = p->rows.row_bytes;
 	size_t		grain = GRN_AHEAD_PIECE / row_bytes + 1;
-	Together	t = {.p = p};
+	Compaction	t = {.p = p};
 
-	if (p->build->n - m <= p->build->n / COPIES_STAY)
+	if (p->build->n - m <= p->build->n / COPIES_DIVISOR)
 		return false;
 	while (t.first < m)
 	{
-		/* a row moves towards the beginning, by so many places, and those behind it by as many */
+		/* A row moves down by `by` places, and each later row by at least as many. */
 		uint64_t	by = p->distinct[t.first] - t.first;
 		uint64_t	rows = by > SERIAL_ROWS ? by : SERIAL_ROWS;
 
 		if (rows > m - t.first)
 			rows = m - t.first;
-		/* so many go to where none of them has been */
-		p->parallel->run(p->parallel, rows, by > SERIAL_ROWS ? grain : rows, together_range, &t);
+		/* The next `by` rows move to places that none of these rows occupies. */
+		p->parallel->run(p->parallel, rows, by > SERIAL_ROWS ? grain : rows, compact_range, &t);
 		t.first += rows;
 	}
 	grn_pages_remove((const char *) p->rows.base + m * row_bytes, (p->build->n - m) * row_bytes);
