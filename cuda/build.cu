@@ -98,7 +98,7 @@ convert(Build &b)
  * Orders the rows, copies the digests into the new order, and finds the first neighbours.
  */
 static cudaError_t
-start(Build &b)
+begin_graph(Build &b)
 {
 	GrnGpu		 *gpu = b.gpu;
 	const Plan	 &plan = gpu->plan;
@@ -296,7 +296,7 @@ build_tile(Build &b)
 	{
 		GRN_TRY(convert(b));
 		GRN_TRY(cudaEventRecord(gpu->mark[1], stream));
-		GRN_TRY(start(b));
+		GRN_TRY(begin_graph(b));
 		GRN_TRY(descend(b));
 		GRN_TRY(widen(b, &again));
 	} while (again);

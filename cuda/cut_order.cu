@@ -127,8 +127,8 @@ along(const float (&x)[EACH], const float (&w)[EACH])
 	return warp_sum(sum);
 }
 
-/* Shared memory of the WARPS warps that search for one direction. */
-template <int WARPS, int MOST> struct Shared
+/* DirectionScratch memory of the WARPS warps that search for one direction. */
+template <int WARPS, int MOST> struct DirectionScratch
 {
 	float	 along[MOST];
 	bool	 above[MOST];
@@ -150,7 +150,7 @@ template <int WARPS, int MOST> struct Shared
 template <int WARPS, int MOST>
 __device__ bool
 find_direction(const Digests &digests, const uint32_t *d_vertex, uint32_t n,
-			   Shared<WARPS, MOST> &s, float (&w)[EACH])
+			   DirectionScratch<WARPS, MOST> &s, float (&w)[EACH])
 {
 	int		 lane = lane_id(), warp = threadIdx.x / WARP;
 	uint32_t sampled = min(min(n, (uint32_t) MOST), max(n / SAMPLE_EACH, LEAST_SAMPLE));
@@ -272,7 +272,7 @@ __global__ void
 __launch_bounds__(DIRECT_WARPS *WARP)
 	direct_kernel(const Cut cut, float *d_w, bool *d_cuts)
 {
-	__shared__ Shared<DIRECT_WARPS, MOST_SAMPLE> s;
+	__shared__ DirectionScratch<DIRECT_WARPS, MOST_SAMPLE> s;
 	uint32_t part = blockIdx.x, first = cut.vertex_of(cut.d_first[part]);
 	uint32_t n = cut.vertex_of(cut.d_first[part + 1]) - first;
 	float	 w[EACH];
@@ -373,10 +373,10 @@ sort_keys(uint64_t *s_keys, uint32_t n, int lane)
 __global__ void
 __launch_bounds__(WARP) leaf_kernel(const Cut cut)
 {
-	__shared__ Shared<1, LEAF> s;
-	__shared__ uint64_t		   s_keys[LEAF];
-	__shared__ uint2		   s_waiting[MAX_WAITING];
-	int						   lane = lane_id(), waiting = 1;
+	__shared__ DirectionScratch<1, LEAF> s;
+	__shared__ uint64_t					 s_keys[LEAF];
+	__shared__ uint2					 s_waiting[MAX_WAITING];
+	int									 lane = lane_id(), waiting = 1;
 
 	if (lane == 0)
 		s_waiting[0] = make_uint2(cut.d_first[blockIdx.x], cut.d_first[blockIdx.x + 1]);

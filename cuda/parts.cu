@@ -1,7 +1,8 @@
 /*
- * parts.cu - gpu.h's calls for builds in parts: a fit, the digests and cells of all rows, the
- * rows of one part's build, and the merge of two parts' lists.  Each step lays out what it
- * needs in the arena, which grn_gpu_end() frees.  Digests of all rows lie beside the arena.
+ * parts.cu - implements gpu.h's functions for builds in parts: a fit, the digests and
+ * cells of all rows, the rows of one part's build, and the merge of two parts' lists.
+ * Each step allocates its memory in the arena, which grn_gpu_end() frees.  The digests of
+ * all rows are outside the arena.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,13 @@
 #include "handle.h"
 
 constexpr uint64_t DIGESTING_BYTES = (uint64_t) 64
-									 << 20; /* Rows of so many bytes are a batch. */
-constexpr uint64_t MERGE_BATCH = 65536;		/* A merge takes so many rows at a time, */
-constexpr uint64_t MERGE_BATCHES = 32;		/* or fewer, in so many batches. */
-constexpr uint64_t LEAST_BATCH = 256;		/* A batch has so many rows at least. */
+									 << 20; /* bytes of rows (as floats) that are
+											 * digested at a time */
+constexpr uint64_t MERGE_BATCH = 65536;		/* rows that a merge takes at a time, at
+											 * most */
+constexpr uint64_t MERGE_BATCHES = 32;		/* a merge has at least this many batches,
+											 * so that copies and kernels overlap */
+constexpr uint64_t LEAST_BATCH = 256;		/* rows of a batch at least */
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
@@ -25,7 +29,10 @@ format_of(const GrnGpuFit *fit)
 											  : ROWS_S8;
 }
 
-/* A fit's projection is floats: the basis, then the mean and the scale. */
+/*
+ * Returns the floats of a fit's basis, which comes first in the projection.  The mean and
+ * the scale follow.
+ */
 static size_t
 basis_floats(const GrnGpuFit *fit)
 {
@@ -38,7 +45,10 @@ fit_floats(const GrnGpuFit *fit)
 	return basis_floats(fit) + padded_dims(fit->dim) + 1;
 }
 
-/* Takes an arena of so many bytes at least: that of the step before, if it is as large. */
+/*
+ * Provides an arena of at least `bytes` bytes, and reuses the arena of the step before if
+ * the arena is large enough.
+ */
 static GrnGpuStatus
 take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
@@ -61,7 +71,7 @@ take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 
 /* ---- fit ---- */
 
-/* The arena of a fit: the sample, then what launch_fit() needs. */
+/* The arena of a fit: the sample, and the space of launch_fit(). */
 struct FitLayout : Layout
 {
 	size_t sample, space;
@@ -111,7 +121,7 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 					 format_of(fit), seed, d_space};
 	auto	 same_space = [&](uint8_t **d_more) -> cudaError_t
 	{
-		*d_more = d_space; /* it is large enough for most_digest_dims() */
+		*d_more = d_space; /* the space is large enough for most_digest_dims() */
 		return cudaSuccess;
 	};
 
@@ -176,7 +186,7 @@ grn_gpu_drop_digests(GrnGpu *gpu)
 	gpu->kept_rows = GRN_GPU_FLOATS;
 }
 
-/* Takes room for n digests of stride bytes. */
+/* Allocates memory for n digests of `stride` bytes. */
 static GrnGpuStatus
 take_kept(GrnGpu *gpu, uint32_t stride, RowFormat format, uint64_t n, uint64_t limit,
 		  GrnGpuError *err)
@@ -238,7 +248,7 @@ keep_bare(GrnGpu *gpu, const Digests &bare, bool exact)
 	if (taken > gpu->limit || take_kept(gpu, bare.stride, bare.format, bare.n,
 										gpu->limit - taken, &ignored) != GRN_GPU_OK)
 	{
-		/* those of digests that were too coarse are no use */
+		/* Digests of an earlier attempt, if kept, are too coarse. */
 		grn_gpu_drop_digests(gpu);
 		return cudaSuccess;
 	}
@@ -278,7 +288,10 @@ grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit
 		GRN_CHECK(launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms),
 				  "could not start the merge");
 	}
-	/* Other handles use other streams, so the norms must be there before they begin. */
+	/*
+	 * Other handles use other streams, so the norms must be complete before any of them
+	 * begins.
+	 */
 	for (*failed = 0; *failed < nkeepers; ++*failed)
 		GRN_CHECK(cudaStreamSynchronize(keepers[*failed]->device.stream),
 				  "could not start the merge");
@@ -287,7 +300,7 @@ grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit
 
 /* ---- digest ---- */
 
-/* Cells are floats: centres, mean, bias, across. */
+/* Returns the floats of uploaded cells: centres, mean, bias, across. */
 static size_t
 cells_floats(const GrnCells *cells)
 {
@@ -297,9 +310,9 @@ cells_floats(const GrnCells *cells)
 }
 
 /*
- * The arena of digesting: the projection (first), the cells, and a flag.  Of a batch of
- * rows: the rows as they came unless they are floats, then the rows as floats, digests,
- * products, homes and guests.
+ * The arena of digesting: the projection (first), the cells and a flag; for a batch of
+ * rows the rows in their own format (unless floats), rows as floats, digests, products,
+ * homes and guests.
  */
 struct DigestLayout : Layout
 {
@@ -318,13 +331,17 @@ struct DigestLayout : Layout
 	}
 };
 
-/* Uploads cells less the mean of their centres: so products are small, and exact enough. */
+/*
+ * Uploads the cells.  The mean of the centres is subtracted, because products of small
+ * numbers have small rounding errors.
+ */
 static cudaError_t
 upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
 	uint32_t n = cells->n, dim = cells->dim, width = padded_dims(dim);
 	size_t	 bytes = cells_floats(cells) * sizeof(float);
-	float	*h = (float *) calloc(1, bytes); /* centres [n][width], and what follows */
+	float	*h = (float *) calloc(1, bytes); /* centres [n][width], then mean, bias and
+											  * across */
 	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
 		  *h_across = h_bias + n;
 
@@ -351,7 +368,10 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 	gpu->cells.d_bias = gpu->cells.d_mean + width;
 	gpu->cells.d_across = gpu->cells.d_bias + n;
 	gpu->cells.border = cells->border;
-	/* It is the kernels' stream, which does not wait for other streams. */
+	/*
+	 * The kernels' stream does not wait for other streams, so the copy must use the same
+	 * stream.
+	 */
 	cudaError_t rc =
 		cudaMemcpyAsync(d_cells, h, bytes, cudaMemcpyHostToDevice, gpu->device.stream);
 
@@ -362,9 +382,10 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 }
 
 /*
- * Lets this device write to those of the keepers over NVLink, once a process.  Without
- * NVLink the driver copies by way of the host: some machines (IOMMU, ACS) allow direct
- * writes across PCIe and lose them.  It does so for devices past GRN_MAX_GPUS, too.
+ * Lets the handle's device write to the keepers' devices over NVLink, once for each pair
+ * of devices in a process.  Without NVLink, and for devices from GRN_MAX_GPUS on, the
+ * driver copies by way of the host: on some machines (IOMMU, ACS) direct writes across
+ * PCIe succeed and are lost.
  */
 static void
 reach_keepers(const GrnGpu *gpu, const GrnGpuDigesting *e)
@@ -378,7 +399,7 @@ reach_keepers(const GrnGpu *gpu, const GrnGpuDigesting *e)
 		if (from == to || from >= GRN_MAX_GPUS || to >= GRN_MAX_GPUS ||
 			reached[from][to].exchange(true))
 			continue;
-		/* NVLink has native atomics, PCIe has not. */
+		/* NVLink has native atomics; PCIe has not. */
 		if (cudaDeviceGetP2PAttribute(&nvlink, cudaDevP2PAttrNativeAtomicSupported, from,
 									  to) == cudaSuccess &&
 			nvlink)
@@ -420,7 +441,10 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 	return GRN_GPU_OK;
 }
 
-/* Digests n rows in the arena, to d_digests and all keepers, and finds their cells. */
+/*
+ * Makes digests of n rows in the arena, copies the digests to d_digests and all keepers,
+ * and finds the rows' cells.
+ */
 static cudaError_t
 digest_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space, uint32_t n,
 			uint64_t at, uint8_t *d_digests, bool *other)
@@ -468,7 +492,7 @@ digest_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space, ui
 	return cudaSuccess;
 }
 
-/* Copies what digest_rows() has made to the host. */
+/* Copies digests and cells from digest_rows() to the host. */
 static cudaError_t
 download_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space,
 			  uint32_t n, uint64_t at, uint8_t *d_digests)

@@ -1,15 +1,22 @@
 /*
- * product.cu - products of two matrices of floats on the tensor cores, in tf32: 10 bits of
- * mantissa, whose errors are below those of the 8-bit rows that a projection makes of them.
+ * product.cu - products of two matrices of floats on the tensor cores, in tf32.  The 10
+ * bits of mantissa of tf32 have smaller errors than the 8-bit digests made of the
+ * products.
  */
 #include <cuda_fp16.h>
 
 #include "product.cuh"
 
-/* Floats from row to row of a tile in shared memory: so there are no bank conflicts. */
+/*
+ * Floats between the starts of two rows of a tile in shared memory.  The padding of 4
+ * avoids bank conflicts.
+ */
 constexpr int PITCH = BK + 4;
 constexpr int GEMM_THREADS = 256;
-/* Shared memory holds so many tiles: 74 kB, which every device since Ampere has. */
+/*
+ * Stages of tiles in shared memory.  Two stages take 74 kB, which every device since
+ * Ampere has.
+ */
 constexpr int GEMM_STAGES = 2;
 
 struct GemmShared
@@ -34,7 +41,10 @@ copy_async(float *s_to, const float *d_from, int bytes, bool valid)
 					 : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
 }
 
-/* Starts the copy of rows [row, row + 128) x columns [col, col + BK) of x. */
+/*
+ * Starts the copy of rows [row, row + 128) and columns [col, col + BK) of d_x to shared
+ * memory.
+ */
 template <bool VEC>
 __device__ inline void
 stage_tile(float (*s_tile)[PITCH], const float *d_x, size_t ld, uint32_t row,
@@ -83,9 +93,9 @@ store(const GemmArgs &a, uint32_t row, uint32_t col, float x, float scale)
 }
 
 /*
- * A block's eight warps take 32 x 64 each of a tile of 128 x 128.  The order of k within a
- * product does not matter, so lane t of a quad takes eight consecutive k and feeds them to
- * four products, two at a time.
+ * Computes one tile of 128 x 128 in each block; each of the block's eight warps computes
+ * 32 x 64.  The order of k within a product does not matter.  Lane t of a quad therefore
+ * loads eight consecutive k and uses them for four products, two k for each.
  */
 template <bool VEC, Output OUT>
 __global__ void

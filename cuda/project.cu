@@ -1,31 +1,35 @@
 /*
- * project.cu - makes digests of the caller's rows.  Rows of integers 0 to 255, and rows of
- * bits, are taken as they are.  Other rows of at most digest_dims dimensions are rotated at
- * random; those of more are projected to their first principal directions.
+ * project.cu - makes digests of the caller's rows.  Rows of integers 0 to 255 and rows of
+ * bits are their own digests.  Other rows of at most digest_dims dimensions are rotated
+ * at random.  Rows of more dimensions are projected to their first principal directions.
  *
- * The principal directions come from a sample X by subspace iteration: Q becomes
+ * Subspace iteration finds the principal directions of a sample X: Q becomes
  * orthonormal(Q X' X), three times, beginning with random signs.  No covariance matrix is
- * formed.  A random Hadamard rotation then mixes the directions, so that all dimensions have
- * about the same variance and one scale serves them all.
+ * formed.  A random Hadamard rotation then mixes the directions, so that all dimensions
+ * have about the same variance and one scale serves all dimensions.
  */
 #include "product.cuh"
 
 /*
- * A projection that keeps less of the variance gets MORE_DIMS directions (handle.h), where
- * rows are 8-bit.  Of a million sentence embeddings of 384 dimensions 128 directions hold
- * .75 and 256 .96: recall .9592 and .9704 at L=64.  Of 960-dimensional GIST they hold .95
- * and .98, and recall is the same.
+ * If a projection keeps less of the variance, 8-bit digests get MORE_DIMS directions
+ * (handle.h).  Measured on a million sentence embeddings of 384 dimensions: 128
+ * directions keep .75 of the variance and 256 keep .96, with recall .9592 and .9704 at L
+ * = 64.  Measured on GIST (960 dimensions): 128 directions keep .95 and 256 keep .98,
+ * with equal recall.
  */
 constexpr float LEAST_SHARE = 0.9f;
 /* Steps of the subspace iteration. */
 constexpr int POWER_STEPS = 3;
-/* A sample has so many rows at most, and about so many floats in all. */
+/* The sample has at most MAX_SAMPLE rows, and about SAMPLE_FLOATS floats in all. */
 constexpr uint32_t MAX_SAMPLE = 16384;
 constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20;
-/* Projected values that are further from 0 are clipped. */
+/* Projected values farther from 0 than this many standard deviations are clipped. */
 constexpr float CLIP_SIGMAS = 5.5f;
 
-/* Makes four bytes of a digest; sets *d_other where a float is no integer 0 to 255. */
+/*
+ * Makes four bytes of a digest in each thread.  Sets *d_other if a float is not an
+ * integer from 0 to 255.
+ */
 __global__ void
 integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 				uint8_t *d_digests, int *d_other)
@@ -65,7 +69,7 @@ integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 		*d_other = 1;
 }
 
-/* Makes four bytes of a digest; bits after the row's last are 0. */
+/* Makes four bytes of a digest in each thread.  Bits behind the row's last are 0. */
 __global__ void
 bits_kernel(const uint8_t *d_raw, uint32_t bytes, uint32_t n, uint32_t dim,
 			uint32_t stride, uint8_t *d_digests)
@@ -87,7 +91,10 @@ bits_kernel(const uint8_t *d_raw, uint32_t bytes, uint32_t n, uint32_t dim,
 	*(uint32_t *) (d_digests + (size_t) row * stride + first / 8) = word;
 }
 
-/* Draws row i of the sample from the i-th of count equal ranges; rows past count are 0. */
+/*
+ * Draws row i of the sample from the i-th of `count` equal ranges.  Rows from `count` on
+ * are 0.
+ */
 __global__ void
 sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count,
 			  uint32_t width, uint64_t seed, float *d_sample)
@@ -101,7 +108,7 @@ sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count,
 			i < count && d < dim ? d_rows[from * dim + d] : 0.0f;
 }
 
-/* Adds the sum of this block's rows, divided by count, to d_mean. */
+/* Adds the sum of the block's rows, divided by count, to d_mean. */
 __global__ void
 mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean)
 {
@@ -117,7 +124,10 @@ mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean
 	atomicAdd(&d_mean[d], sum / count);
 }
 
-/* Subtracts the mean from d_sample [count][width], and writes its transpose. */
+/*
+ * Subtracts the mean from d_sample [count][width], and writes the transpose to
+ * d_transposed [width][padded].
+ */
 __global__ void
 centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 			  const float *d_mean, float *d_transposed)
@@ -147,7 +157,7 @@ centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 	}
 }
 
-/* Fills d_basis [rows][width] with random signs: there the iteration begins. */
+/* Fills d_basis [rows][width] with random signs, the start of the subspace iteration. */
 __global__ void
 signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64_t seed)
 {
@@ -157,7 +167,10 @@ signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64
 		d_basis[i] = i % width < dim ? ((random64(seed, 4, i) & 1) ? 1.0f : -1.0f) : 0.0f;
 }
 
-/* G = Z Z' in binary64, so that a Cholesky factor exists where the spectrum is steep. */
+/*
+ * Computes G = Z Z' in binary64, because a Cholesky factor in binary32 may not exist for
+ * a steep spectrum.
+ */
 __global__ void
 gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 {
@@ -183,10 +196,11 @@ gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 }
 
 /*
- * The Cholesky factor L of G (K x K), by one block: d_factor[j][i] = L(i, j).  Thread (x, y)
- * holds rows y + 32 i and columns x + 32 j, without the blocks above the diagonal: all of
- * 256 x 256 are too many for the registers and take 2 ms a step.  A direction that the data
- * lacks gets an infinite pivot, which makes its row of the basis 0.
+ * Computes the Cholesky factor L of G (K x K) in one block: d_factor[j][i] = L(i, j).
+ * Thread (x, y) holds rows y + 32 i and columns x + 32 j, without the blocks above the
+ * diagonal: all of 256 x 256 need more registers than there are, and take 2 ms a step.  A
+ * direction that the data does not have gets an infinite pivot, so the direction's row of
+ * the basis becomes 0.
  */
 template <int K>
 __global__ void __launch_bounds__(1024)
@@ -240,7 +254,7 @@ __global__ void __launch_bounds__(1024)
 		}
 }
 
-/* Q = L^-1 Z; a block takes eight columns of Z, a thread one row. */
+/* Computes Q = L^-1 Z.  A block handles eight columns of Z, a thread one row. */
 __global__ void
 solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t width,
 			 float *d_q)
@@ -277,7 +291,10 @@ solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t wi
 			d_q[(size_t) row * width + d0 + c] = z[c];
 }
 
-/* B = H S Q / sqrt(rows), in place: S are random signs, H is Hadamard's matrix. */
+/*
+ * Computes B = H S Q / sqrt(rows), in place.  S is a diagonal of random signs, H is
+ * Hadamard's matrix.
+ */
 __global__ void
 mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 {
@@ -297,7 +314,10 @@ mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 	d_basis[(size_t) row * width + d] = s_x[row] * rsqrtf((float) rows);
 }
 
-/* The first dim columns of the identity: mix_kernel() makes a random rotation of them. */
+/*
+ * Writes the first dim columns of the identity.  mix_kernel() turns the identity into a
+ * random rotation.
+ */
 __global__ void
 identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width)
 {
@@ -309,20 +329,20 @@ identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t widt
 
 struct Spread
 {
-	float largest; /* |y| */
-	float sum;	   /* of y^2 */
+	float largest; /* largest |y| */
+	float sum;	   /* sum of y^2 */
 };
 
-/* What a fit learns of its sample, in device memory. */
+/* Statistics of a fit's sample, in device memory. */
 struct FitStat
 {
-	Spread rows;	  /* of rows less their mean */
-	Spread projected; /* of projected rows */
+	Spread rows;	  /* rows minus their mean */
+	Spread projected; /* projected rows */
 	float  scale;	  /* as in Projection */
 	float  share;	  /* as in Projection */
 };
 
-/* Raises d_spread->largest, adds to d_spread->sum. */
+/* Raises d_spread->largest to the largest |y| and adds y^2 to d_spread->sum. */
 __global__ void
 spread_kernel(const float *d_y, size_t count, Spread *d_spread)
 {
@@ -348,7 +368,10 @@ spread_kernel(const float *d_y, size_t count, Spread *d_spread)
 	}
 }
 
-/* Finds the scale that brings projected values to +-127 (binary16: to +-8), and the share. */
+/*
+ * Computes the scale that maps projected values to +-127 (binary16: to +-8), and the
+ * share of the variance.
+ */
 __global__ void
 scale_kernel(FitStat *d_stat, size_t count, RowFormat format)
 {
@@ -363,11 +386,11 @@ scale_kernel(FitStat *d_stat, size_t count, RowFormat format)
 		limit > 0 && isfinite(limit) ? (format == ROWS_S8 ? 127.0f : 8.0f) / limit : 1.0f;
 }
 
-/* The device memory of a fit. */
+/* The arrays of a fit in device memory. */
 struct FitSpace
 {
 	uint32_t count;		   /* rows of the sample */
-	uint32_t padded;	   /* the same, rounded up to a multiple of 4 */
+	uint32_t padded;	   /* count, rounded up to a multiple of 4 */
 	uint32_t width;		   /* padded_dims(dim) */
 	float	*d_sample;	   /* [padded][width] */
 	float	*d_transposed; /* [width][padded] */
@@ -411,7 +434,7 @@ project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims)
 	return fit_layout(NULL, n, dim, digest_dims).bytes;
 }
 
-/* Y[digest_dims][padded] = Q X': projects the sample. */
+/* Projects the sample: Y [digest_dims][padded] = Q X'. */
 static cudaError_t
 project_sample(const Device &device, const FitSpace &f, uint32_t digest_dims)
 {
@@ -424,7 +447,7 @@ project_sample(const Device &device, const FitSpace &f, uint32_t digest_dims)
 	return launch_gemm(device, args, OUT_FLOAT, 1);
 }
 
-/* Q = orthonormal(Z). */
+/* Computes Q = orthonormal(Z). */
 static cudaError_t
 orthonormalise(const Device &device, const FitSpace &f, uint32_t digest_dims)
 {
@@ -445,7 +468,7 @@ orthonormalise(const Device &device, const FitSpace &f, uint32_t digest_dims)
 	return cudaGetLastError();
 }
 
-/* Q = orthonormal rows that span the principal directions of the sample. */
+/* Computes Q, orthonormal rows that span the principal directions of the sample. */
 static cudaError_t
 fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t digest_dims,
 			  uint64_t seed)

@@ -1,20 +1,23 @@
 /*
- * reach.cu - which vertices of a finished graph an entry reaches, while the device still has the
- * graph, or when the host has brought it.
+ * reach.cu - finds the vertices that an entry reaches in a finished graph.  The device
+ * has the graph from a build, or the host has copied the graph to the device.
  */
 #include <algorithm>
 
 #include "handle.h"
 
-/* A search through more levels is left to the processor: each waits for the one before. */
+/*
+ * The processor handles searches of more levels, because each level waits for the level
+ * before.
+ */
 constexpr uint32_t MAX_LEVELS = 512;
 constexpr int	   SEARCH_THREADS = 256;
 /* ---- breadth-first search ---- */
 
-/* What the search has found. */
+/* The set of vertices that the search has found. */
 struct Marks
 {
-	uint32_t *d_words; /* [(n + 31) / 32] a bit a vertex */
+	uint32_t *d_words; /* [(n + 31) / 32] one bit for each vertex */
 
 	__device__ inline bool mark(uint32_t id)
 	{
@@ -24,7 +27,10 @@ struct Marks
 	}
 };
 
-/* One level: the neighbours of d_queue[first, last) that are new come to its end. */
+/*
+ * Searches one level: appends the unmarked neighbours of d_queue[first, last) to d_queue,
+ * and marks them.
+ */
 __global__ void
 __launch_bounds__(SEARCH_THREADS)
 	level_kernel(Marks search, Lists graph, uint32_t degree, uint32_t *d_queue,
@@ -56,8 +62,9 @@ __launch_bounds__(SEARCH_THREADS)
 }
 
 /*
- * Searches from the first nsources of d_queue [n], which are marked; *found gets how many
- * vertices are, 0 where there are too many levels.
+ * Searches from the first nsources vertices of d_queue [n], which the caller has marked.
+ * Sets *found to the number of vertices found, or to 0 if the graph has more than
+ * MAX_LEVELS levels.
  */
 static cudaError_t
 search_levels(const Device &device, const Marks &search, const Lists &graph,
@@ -91,7 +98,9 @@ search_levels(const Device &device, const Marks &search, const Lists &graph,
 
 /* ---- the calls ---- */
 
-/* Where all lies: over the pools, which a finished graph needs no more. */
+/*
+ * The arrays of a search.  They overlap the pools, which a finished graph does not need.
+ */
 struct ReachLayout : Layout
 {
 	size_t queue, words, tail;
@@ -141,7 +150,10 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 	return GRN_GPU_OK;
 }
 
-/* A graph that the host brings: work for what is asked, then the lists, as a Plan has them. */
+/*
+ * The arena of a graph from the host: work space for the searches and orders, then the
+ * lists as in a Plan.
+ */
 struct GraphLayout : Layout
 {
 	size_t work, lists, counts;

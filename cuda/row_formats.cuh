@@ -1,10 +1,12 @@
 /*
- * row_formats.cuh - the formats of digests, 8-bit integers, binary16 and bits, as policies
- * that kernels take as template arguments: the product on tensor cores, and distances.
+ * row_formats.cuh - the formats of digests (8-bit integers, binary16 and bits) as
+ * policies that kernels take as template arguments: the product on tensor cores, and
+ * distances.
  *
- * All products take 32 bytes of each of 16 and of 8 rows, laid out alike: lane 4 g + t
- * holds 8 bytes of row g (and of row g + 8).  It does not matter which 8 bytes, as long as
- * both operands agree.  So a lane loads 16 consecutive bytes and feeds them to two products.
+ * All products take 32 bytes of each of 16 rows and of 8 rows, in one layout: lane 4 g +
+ * t holds 8 bytes of row g (and of row g + 8).  Any 8 bytes serve, as long as both
+ * operands hold the same positions.  A lane therefore loads 16 consecutive bytes and uses
+ * them in two products.
  */
 #ifndef GRN_ROW_FORMATS_CUH
 #define GRN_ROW_FORMATS_CUH
@@ -13,8 +15,10 @@
 
 #include "common.cuh"
 
-constexpr int	  COLUMN_BITS = 6;	  /* A tile has at most 64 columns. */
-constexpr int32_t NOT_KEPT = 1 << 30; /* It is added to a column that may not win. */
+constexpr int	  COLUMN_BITS = 6;	  /* bits of a column's number; a tile has at most
+									   * 64 columns */
+constexpr int32_t NOT_KEPT = 1 << 30; /* added to the distance of a column that must
+									   * not be the nearest */
 
 struct RowsS8
 {
@@ -34,22 +38,25 @@ struct RowsS8
 	{
 		return __dp4a((int) a, (int) b, c);
 	}
-	/* |y|^2 - 2 x.y, which is the squared distance of x and y less |x|^2. */
+	/* Returns |y|^2 - 2 x.y, the squared distance of x and y minus |x|^2. */
 	static __device__ inline Acc partial(Acc norm_y, Acc dot)
 	{
 		return norm_y - 2 * dot;
 	}
 	/*
-	 * y occludes x where partial(y) is below this: the distance of x to the vertex, less
-	 * |x|^2.  The distance counts as 1 at least, so that of two equal rows one occludes the
-	 * other.  In binary16 the 1 is lost; there rows that are nearly equal keep more of
-	 * their edges, which does no harm.
+	 * Returns the limit of partial(y) below which y occludes x: the distance of x to the
+	 * vertex, minus |x|^2.  The distance counts as at least 1, so that one of two equal
+	 * rows occludes the other.  In binary16 the 1 is lost in rounding.  Nearly equal rows
+	 * then keep more of their edges, which does no harm.
 	 */
 	static __device__ inline Acc limit(uint32_t ordinal, Acc norm_x)
 	{
 		return (Acc) max(ordinal, 1u) - norm_x;
 	}
-	/* A number that orders as (distance, column) do; ordinal_of() gives the ordinal. */
+	/*
+	 * Returns a number that orders as (distance, column) does.  ordinal_of() returns the
+	 * ordinal of such a number.
+	 */
 	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
 		return partial * (1 << COLUMN_BITS) + column;
@@ -77,9 +84,10 @@ struct RowsS8
 };
 
 /*
- * Bits: the product of two rows counts the ones that they share, so that |x|^2 + |y|^2 - 2 x.y is
- * the number of bits that differ.  Tensor cores count 32 bits in place of four bytes' products
- * (Ampere to Hopper; the compiler makes products of bytes of it for later ones).
+ * Bits: the product of two rows is the number of ones that the rows have in common, so
+ * |x|^2 + |y|^2 - 2 x.y is the number of different bits.  Tensor cores count 32 bits in
+ * place of four products of bytes (Ampere to Hopper; for later devices the compiler makes
+ * products of bytes).
  */
 struct RowsB1 : RowsS8
 {
@@ -92,7 +100,7 @@ struct RowsB1 : RowsS8
 					 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
 					 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 	}
-	/* Adds the ones that 32 bits share to c. */
+	/* Adds the number of common ones of 32 bits to c. */
 	static __device__ inline Acc dot(uint32_t a, uint32_t b, Acc c)
 	{
 		return c + __popc(a & b);
@@ -156,9 +164,9 @@ struct RowsF16
 };
 
 /*
- * Where a 16-byte piece of a row's segment stands in shared memory.  In segments of 128
- * bytes odd rows swap their halves, so that the quarters of two rows, which eight lanes
- * read at once, lie in different banks.
+ * Returns the position of a 16-byte piece of a row's segment in shared memory.  In
+ * segments of 128 bytes odd rows swap their halves, so that the quarters of two rows,
+ * which eight lanes read at once, are in different banks.
  */
 template <int SEG>
 __device__ inline int
@@ -167,7 +175,7 @@ piece_at(int row, int piece)
 	return SEG == 128 ? piece ^ ((row & 1) << 2) : piece;
 }
 
-/* Starts an asynchronous copy of 16 bytes, or of zeros. */
+/* Starts an asynchronous copy of 16 bytes, or writes zeros if `valid` is false. */
 __device__ inline void
 copy16(void *s_to, const void *d_from, bool valid)
 {
@@ -180,12 +188,12 @@ copy16(void *s_to, const void *d_from, bool valid)
 }
 
 /*
- * What lane t of a quad holds of a row's segment: the 16-byte pieces t and 4 + t of 128
- * bytes, piece t of 64 bytes, or eight of 32 bytes.
+ * Words of a row's segment that lane t of a quad holds: the 16-byte pieces t and 4 + t of
+ * 128 bytes, piece t of 64 bytes, or bytes 8 t to 8 t + 7 of 32 bytes.
  */
 template <int SEG> struct Share
 {
-	static constexpr int WORDS = SEG / 16; /* of 4 bytes */
+	static constexpr int WORDS = SEG / 16; /* words of 4 bytes */
 	uint32_t			 w[WORDS];
 
 	__device__ inline void load(const uint8_t *d_segment, int t)
@@ -208,7 +216,10 @@ template <int SEG> struct Share
 			}
 		}
 	}
-	/* The same from shared memory, where piece p of row r stands at piece_at(r, p). */
+	/*
+	 * Loads the same words from shared memory, where piece p of row r is at piece_at(r,
+	 * p).
+	 */
 	__device__ inline void load_swizzled(const uint8_t *s_segment, int row, int t)
 	{
 		if (SEG == 128)
@@ -231,7 +242,7 @@ template <int SEG> struct Share
 	}
 };
 
-/* Calls f<format, segment>() for these digests. */
+/* Calls f<format, segment>() for the format and segment of the digests. */
 #define GRN_DISPATCH_ROWS(digests, f, ...) \
 	((digests).format == ROWS_S8 ? ((digests).seg == 32	  ? f<RowsS8, 32>(__VA_ARGS__) \
 									: (digests).seg == 64 ? f<RowsS8, 64>(__VA_ARGS__) \

@@ -1,7 +1,7 @@
 /*
  * staging.cu - copies between the host's pageable memory and devices, by several threads
- * through pinned buffers: one thread fills them five times more slowly than the bus empties
- * them.
+ * through pinned buffers.  One thread alone fills buffers at a fifth of the speed of the
+ * bus.
  */
 #include <string.h>
 
@@ -13,25 +13,28 @@
 
 #include "staging.h"
 
-/* One thread alone copies fewer bytes than this, unless it gathers or scatters many rows. */
+/*
+ * One thread alone copies fewer bytes than COPY_ALONE, unless the copy gathers or
+ * scatters ROWS_ALONE rows or more.
+ */
 constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;
 
 namespace
 {
-/* A copy.  Its rows are cut into pieces of at most what a buffer holds. */
+/* One copy.  Rows are copied in pieces of at most one buffer. */
 struct Job
 {
-	const Target	   *targets; /* one, unless it goes to several devices */
+	const Target	   *targets; /* one target, or several for staging_spread() */
 	int					ntargets;
-	int					device; /* of the first target */
+	int					device; /* device of the first target */
 	bool				to_device;
 	uint8_t			   *h_rows;
 	const uint32_t	   *index;				/* [rows] or NULL */
-	size_t				width, pitch, rows; /* as in staging_copy() */
+	size_t				width, pitch, rows; /* as the arguments of staging_copy() */
 	size_t				piece;				/* rows of a piece */
-	std::atomic<size_t> next;				/* the next piece that a thread takes */
-	std::atomic<int>	failed;				/* the first cudaError_t, */
-	std::atomic<int>	at;					/* and its target */
+	std::atomic<size_t> next;				/* the next piece for a thread to take */
+	std::atomic<int>	failed;				/* the first cudaError_t */
+	std::atomic<int>	at;					/* the target of the first error */
 };
 
 /* Copies rows [first, first + count) between the host's memory and a buffer. */
@@ -68,13 +71,16 @@ repack(const Job &job, uint8_t *h_buffer, size_t first, size_t count)
 			memcpy(h + i * job.pitch, h_buffer + i * job.width, job.width);
 }
 
-/* Copies pieces until there are no more, as thread `me`; `at` is the target at work. */
+/*
+ * Copies pieces until no piece is left, as thread `me`.  `at` is the target of the
+ * current call, for error reports.
+ */
 cudaError_t
 work(Job &job, int me, int &at)
 {
 	Staging &s = *job.targets[0].staging;
 	size_t	 first[2] = {0, 0},
-		   count[2] = {0, 0}; /* the rows that a buffer holds on their way to the host */
+		   count[2] = {0, 0}; /* rows that a buffer is receiving from the device */
 
 	GRN_TRY(cudaSetDevice(job.device));
 	for (int b = 0;; b ^= 1)
@@ -132,16 +138,16 @@ run(Job &job, int me)
 } // namespace
 
 /*
- * Threads that help with large copies.  They stay from one copy to the next: to start and
- * end threads maps and unmaps their stacks, which stops all other threads of the process
- * again and again and slows down builds on several GPUs.
+ * Threads that help with large copies.  The threads live until the handle is closed,
+ * because starting and ending a thread maps and unmaps its stack, which stops all other
+ * threads of the process and slows down builds on several GPUs.
  */
 struct Copiers
 {
 	std::mutex				mutex;
 	std::condition_variable work, done;
-	Job					   *job = nullptr; /* NULL: no help is wanted */
-	uint64_t				number = 0;	   /* of the job */
+	Job					   *job = nullptr; /* the copy to help with; NULL: none */
+	uint64_t				number = 0;	   /* number of the job */
 	int						busy = 0;
 	bool					stop = false;
 	std::thread				threads[COPY_THREADS];
@@ -156,7 +162,7 @@ struct Copiers
 			}
 			catch (...)
 			{
-				break; /* Fewer threads do the same work. */
+				break; /* The remaining threads do the work. */
 			}
 		}
 	}
@@ -194,7 +200,7 @@ struct Copiers
 		}
 	}
 
-	/* Does the job, together with the threads that wake up before it is done. */
+	/* Does the job, together with the threads that wake up before the end of the job. */
 	void share(Job &all)
 	{
 		{
@@ -251,13 +257,13 @@ staging_close(Staging *staging)
 	memset(staging, 0, sizeof(*staging));
 }
 
-/* Completes the job and does it. */
+/* Completes the fields of a job and runs the job. */
 static cudaError_t
 copy_all(Job &job)
 {
 	Staging *staging = job.targets[0].staging;
 
-	/* Pieces of a small copy are so small that every thread gets one. */
+	/* Pieces of a small copy are small enough for each thread to get one. */
 	job.piece = staging->bytes / job.width;
 	if (job.piece > (job.rows + COPY_THREADS - 1) / COPY_THREADS)
 		job.piece = (job.rows + COPY_THREADS - 1) / COPY_THREADS;
@@ -309,7 +315,9 @@ staging_spread(const Target *targets, int ntargets, int device, void *h_rows,
 	cudaError_t rc = copy_all(job);
 
 	*failed = job.at;
-	/* It waits after a failure, too: then no copy reads the buffers any more. */
+	/*
+	 * Wait after a failure, too: no copy may read the buffers after the function returns.
+	 */
 	for (int i = 0; i < ntargets; i++)
 	{
 		cudaError_t waited = staging_wait(targets[i].staging);

@@ -1,6 +1,6 @@
 /*
- * stub.c - gpu.h where there is no CUDA compiler: every call says that this builder has no
- * GPU support.
+ * stub.c - implements gpu.h for builds without a CUDA compiler.  Each call fails with the
+ * message that this builder has no GPU support.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,31 +1,34 @@
 /*
- * tile.cu - the update round of the default mode.  A warp works on one vertex; all pairs of
+ * tile.cu - the update round of the descent.  A warp works on one vertex.  All pairs of
  * the vertex's neighbours and candidates are one tile of products on the tensor cores.
  *
- * This is RNN-Descent's UPDATE_NEIGHBORS (the paper's Algorithm 2), of all vertices at the
- * same time.  It is not the paper's parallel one (Algorithm 4, paper.cu), in which pairs take
- * effect one after the other in random order: here nearer neighbours decide first, and a
- * neighbour that is refused itself refuses none.
- *   1. It sorts pool and inbox by distance, takes the nearest 64, and drops duplicates.
- *   2. It multiplies all pairs of them, the lower triangle of the tile in blocks of 16 x 8.
- *      The diagonal gives the squared norms.
- *   3. It keeps, nearest first, each x that no kept y occludes: none that is nearer to the
- *      vertex v has d(x, y) < d(v, x).  Sets of rows are 32-bit masks.
- *   4. It pushes each x that goes to the inbox of the nearest kept y among the columns
- *      that x was multiplied with: the rows before the end of its own block of 16.
- * Vertices with an empty inbox are skipped: a round would find their pools as the round
- * before has left them.
+ * The kernel is RNN-Descent's UPDATE_NEIGHBORS (the paper's Algorithm 2) for all vertices
+ * at the same time.  The paper's parallel version (Algorithm 4, paper/kernels.cu)
+ * differs: pairs take effect one after the other in random order.  Here nearer neighbours
+ * decide first, and a refused neighbour refuses no candidate.
+ * 1. The warp sorts pool and inbox by distance, takes the nearest 64 keys, and drops
+ *    duplicates.
+ * 2. The warp multiplies all pairs of rows: the lower triangle of the tile, in blocks of
+ *    16 x 8.  The diagonal gives the squared norms.
+ * 3. The warp visits rows in order of distance and keeps each x that no kept y occludes:
+ *    no kept y nearer to the vertex v has d(x, y) < d(v, x).  Sets of rows are 32-bit
+ *    masks.
+ * 4. The warp pushes each refused x to the inbox of the nearest kept y among the columns
+ *    that x was multiplied with: the rows before the end of x's block of 16.
  *
- * A kernel is made for tiles of T rows, 32, 48 or 64, and inboxes of IW times 32 keys.  Each
- * vertex takes the smallest tile that its pool and inbox fit, or the largest.
+ * Vertices with an empty inbox are skipped, because a round would not change their pools.
  *
- * Rows of a tile are numbered by distance.  Lane 4 g + t decides on rows 8 t + g and
- * 32 + 8 t + g, because so the products' layout needs the fewest exchanges between lanes.
- * Masks number rows by the lane that decides on them.
+ * Kernels are compiled for tiles of T = 32, 48 or 64 rows, and for inboxes of IW times 32
+ * keys.  Each vertex uses the smallest tile that its pool and inbox fit, or the largest
+ * tile.
+ *
+ * Rows of a tile are numbered by distance.  Lane 4 g + t decides on row 8 t + g and on the
+ * row 32 behind, because this assignment fits the products' layout with the fewest
+ * exchanges between lanes.  Bit i of a mask stands for the row that lane i decides on.
  */
 #include "row_formats.cuh"
 
-constexpr int TILE_WARPS = 4; /* A block has so many warps. */
+constexpr int TILE_WARPS = 4; /* warps of a block */
 constexpr int BIN_THREADS = 1024;
 
 struct TileArgs
@@ -39,10 +42,11 @@ struct TileArgs
 	uint32_t	   *d_in_count;	  /* [n] */
 	Key			   *d_out;		  /* [n][inbox] inboxes to write */
 	uint32_t	   *d_out_count;  /* [n] */
-	uint32_t		pool;		  /* capacity */
-	uint32_t		inbox;		  /* capacity */
+	uint32_t		pool;		  /* capacity of a pool */
+	uint32_t		inbox;		  /* capacity of an inbox */
 	uint32_t		keep;		  /* the most rows that a pool keeps */
-	const uint64_t *d_list;		  /* [*d_list_count] vertices with tiles of this size */
+	const uint64_t *d_list;		  /* [*d_list_count] vertices whose tiles have this
+								   * size */
 	const uint32_t *d_list_count; /* [1] */
 };
 
@@ -50,17 +54,20 @@ struct TileArgs
 template <int T> struct TileRows
 {
 	uint32_t id[T];
-	uint32_t ordinal[T]; /* of the distance to the vertex */
+	uint32_t ordinal[T]; /* ordinal of the distance to the vertex */
 };
 
-/* A warp's scratch, with rows of two vertices: one is pruned while the other's are loaded. */
+/*
+ * Scratch memory of a warp.  Two vertices have rows: one vertex is pruned while the rows
+ * of the next are loaded.
+ */
 template <class Acc, int T, int IW> struct TileShared
 {
 	uint32_t	slot_id[T == 32	  ? WARP
 						: T == 48 ? 2 * WARP
-								  : (2 + IW) * WARP]; /* as loaded */
+								  : (2 + IW) * WARP]; /* ids in the order of loading */
 	TileRows<T> rows[2];
-	Acc			norm[T]; /* by row */
+	Acc			norm[T]; /* [row] squared norms */
 };
 
 /* Transposes 4 x 4 bytes of a quad: byte t' of the result is byte t of lane t'. */
@@ -74,7 +81,7 @@ quad_transpose(uint32_t x, int t)
 	return __byte_perm(x, other, (t & 1) == 0 ? 0x6240 : 0x3715);
 }
 
-/* Lane t of a quad gets the quad's smallest v[t]. */
+/* Returns to lane t of a quad the smallest v[t] of the quad's lanes. */
 __device__ inline int32_t
 quad_scatter_min(const int32_t (&v)[4], int t)
 {
@@ -89,13 +96,13 @@ quad_scatter_min(const int32_t (&v)[4], int t)
 }
 
 /*
- * One lane's keys of a vertex, loaded two vertices ahead.  Of a tile of 32 rows `pool` has
- * both pool and inbox, the inbox after the pool.
+ * One lane's keys of a vertex, which are loaded two vertices ahead.  For tiles of 32 rows
+ * `pool` has the pool's keys and behind them the inbox's keys.
  */
 template <int IW> struct Fetched
 {
 	Key pool;
-	Key far; /* the pool past its first 32 keys, for tiles of 64 */
+	Key far; /* the pool's keys from the 33rd on, for tiles of 64 */
 	Key inbox[IW];
 };
 
@@ -133,12 +140,15 @@ sort_key(Key key, uint32_t slot)
 	return key == EMPTY_KEY ? FULL : (uint32_t) (key >> 32) << SLOT_BITS | slot;
 }
 
-/* Step 1: writes at most T distinct keys to rows, nearest first; returns their number. */
+/*
+ * Step 1: writes at most T distinct keys to rows, nearest first, and returns their
+ * number.
+ */
 template <int T, int IW>
 __device__ inline int
 sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
 {
-	uint32_t lo = sort_key(f.pool, lane), /* sorted already, unless T is 32 */
+	uint32_t lo = sort_key(f.pool, lane), /* sorted already, except for T = 32 */
 		hi = FULL;
 
 	s_slot_id[lane] = (uint32_t) f.pool;
@@ -150,7 +160,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 		hi = sort32(sort_key(f.inbox[0], WARP + lane), lane);
 		if (T == 64)
 		{
-			/* The nearest 64 of pool and inbox, which are two sorted sequences. */
+			/* Takes the nearest 64 keys of pool and inbox, two sorted sequences. */
 			constexpr int FAR = (1 + IW) * WARP;
 			uint32_t	  far = sort_key(f.far, FAR + lane), top = FULL;
 
@@ -207,7 +217,10 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 	return m;
 }
 
-/* Starts the copy of m rows to s_digests [T][stride], pieces as piece_at() says. */
+/*
+ * Starts the copy of m rows to s_digests [T][stride], with pieces at the positions of
+ * piece_at().
+ */
 template <int SEG, int T>
 __device__ inline void
 stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_digests,
@@ -225,13 +238,16 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_digests
 	asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
-/* Sums of products: blocks of 16 rows by 8 columns, of which the lower triangle is used. */
+/*
+ * Sums of products in blocks of 16 rows by 8 columns.  Only the lower triangle is
+ * computed.
+ */
 template <class P, int T> struct TileSums
 {
 	typename P::Acc of[T / 16][T / 8][4];
 };
 
-/* Step 2, after the copies of stage_rows() have ended: multiplies all pairs. */
+/* Step 2: multiplies all pairs of rows.  The copies of stage_rows() must have ended. */
 template <class P, int SEG, int T>
 __device__ inline void
 multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sums,
@@ -247,7 +263,7 @@ multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sum
 #pragma unroll
 			for (int e = 0; e < 4; e++)
 				sums.of[i][j][e] = 0;
-	/* 64 bytes of each row at a time take fewer registers than whole segments. */
+	/* Parts of 64 bytes of each row need fewer registers than whole segments. */
 	constexpr int WORDS = SEG == 32 ? 2 : 4;
 	constexpr int PARTS = SEG == 128 ? 2 : 1;
 
@@ -294,8 +310,9 @@ multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sum
 }
 
 /*
- * A candidate on its way to another vertex's inbox.  The atomic addition that gives its slot
- * is under way; its answer is awaited only when the next vertex has come as far.
+ * A candidate on the way to another vertex's inbox.  An atomic addition has been started
+ * to find the candidate's slot.  The warp waits for the result only at the same step of
+ * the next vertex.
  */
 struct Pending
 {
@@ -311,16 +328,19 @@ deliver(const TileArgs &a, Pending &p)
 	p.target = EMPTY_ID;
 }
 
-/* Masks of the nearer rows that occlude the one or two rows of a lane, if they are kept. */
+/*
+ * Masks of the nearer rows that occlude a lane's one or two rows, if these nearer rows
+ * are kept.
+ */
 struct Occluders
 {
-	uint32_t of0;		 /* of row0, among rows 0 to 31 */
-	uint32_t of1a, of1b; /* of row1, among rows 0 to 31 and 32 to 63 */
+	uint32_t of0;		 /* occluders of row0, among rows 0 to 31 */
+	uint32_t of1a, of1b; /* occluders of row1, among rows 0 to 31 and rows 32 to 63 */
 };
 
 /*
- * Finds the occluders: y of x where d(x, y) < d(v, x).  Sums become partial distances, and
- * s.norm gets the squared norms.
+ * Finds the occluders of each row x: each nearer y with d(x, y) < d(v, x).  Replaces the
+ * sums by partial distances, and writes the squared norms to s.norm.
  */
 template <class P, int T, int IW>
 __device__ inline Occluders
@@ -328,12 +348,12 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 		  TileSums<P, T> &sums, int m, uint32_t nearer, int lane)
 {
 	typedef typename P::Acc Acc;
-	constexpr int			BLOCKS = T / 16;		/* of 16 rows */
-	constexpr int			WORDS = T > 32 ? 2 : 1; /* of 32 rows or columns */
+	constexpr int			BLOCKS = T / 16;		/* blocks of 16 rows */
+	constexpr int			WORDS = T > 32 ? 2 : 1; /* words of 32 rows or columns */
 	int						g = lane >> 2, t = lane & 3;
 	auto				   &acc = sums.of;
 
-	/* On the diagonal lane t = g / 2 of each quad holds the squares of its rows. */
+	/* On the diagonal lane t = g / 2 of each quad holds the squared norms of its rows. */
 	if (t == g >> 1)
 	{
 #pragma unroll
@@ -346,7 +366,7 @@ occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
 	}
 	__syncwarp();
 
-	uint32_t bits[WORDS][WORDS] = {}; /* byte b of a word: row 8 b + g */
+	uint32_t bits[WORDS][WORDS] = {}; /* byte b of a word is row 8 b + g */
 
 #pragma unroll
 	for (int i = 0; i < BLOCKS; i++)
@@ -421,7 +441,7 @@ store_pool(const TileArgs &a, const TileRows<T> &rows, uint32_t v, uint32_t kept
 	__syncwarp();
 }
 
-/* Steps 3 and 4 for vertex v, which has m rows. */
+/* Steps 3 and 4 for vertex v, whose tile has m rows. */
 template <class P, int T, int IW>
 __device__ inline void
 prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
@@ -429,9 +449,9 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	  int lane)
 {
 	typedef typename P::Acc Acc;
-	constexpr int			BLOCKS = T / 16;		/* of 16 rows */
-	constexpr int			GROUPS = T / 8;			/* of 8 rows or columns */
-	constexpr int			WORDS = T > 32 ? 2 : 1; /* of 32 rows or columns */
+	constexpr int			BLOCKS = T / 16;		/* blocks of 16 rows */
+	constexpr int			GROUPS = T / 8;			/* groups of 8 rows or columns */
+	constexpr int			WORDS = T > 32 ? 2 : 1; /* words of 32 rows or columns */
 	int						g = lane >> 2, t = lane & 3;
 	auto				   &acc = sums.of;
 	Occluders				over = occluders<P, T, IW>(s, rows, sums, m, nearer, lane);
@@ -442,7 +462,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 			 valid1 = T > 32 ? __ballot_sync(FULL, row1 < m) : 0;
 	uint32_t kept0 = 0, kept1 = 0, gone0 = 0, gone1 = 0;
 
-	/* Each pass settles at least the nearest row that is still open. */
+	/* Each pass settles at least the nearest open row. */
 	while ((kept0 | gone0) != valid0 || (kept1 | gone1) != valid1)
 	{
 		bool out = row0 < m && (over.of0 & kept0) != 0,
@@ -460,7 +480,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 		gone0 = g0;
 	}
 
-	/* Step 4: the nearest kept column of each row. */
+	/* Step 4: find the nearest kept column of each refused row. */
 #pragma unroll
 	for (int w = 0; w < WORDS; w++)
 		deliver(a, pending[w]);
@@ -522,9 +542,10 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 }
 
 /*
- * Instead of steps 3 and 4: keeps the a.keep rows with the fewest occluders, of rows with
- * equally many the nearest.  Step 3 keeps only what no kept row occludes; this fills the
- * list with the least redundant of the others.  CAGRA's count of detours is alike.
+ * In place of steps 3 and 4: keeps the a.keep rows with the fewest occluders, and of rows
+ * with equally many occluders the nearest.  Step 3 keeps only rows without a kept
+ * occluder; this function also keeps the least redundant of the occluded rows.  CAGRA's
+ * count of detours is similar.
  */
 template <class P, int T, int IW>
 __device__ inline void
@@ -539,12 +560,12 @@ choose(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<
 	for (int count = 0; room > 0; count++)
 	{
 		bool	 is0 = row0 < m && count0 == count, is1 = row1 < m && count1 == count;
-		uint32_t these0 = __ballot_sync(FULL, is0), these1 = __ballot_sync(FULL, is1);
+		uint32_t equal0 = __ballot_sync(FULL, is0), equal1 = __ballot_sync(FULL, is1);
 
-		kept0 |= __ballot_sync(FULL, is0 && __popc(these0 & nearer) < room);
+		kept0 |= __ballot_sync(FULL, is0 && __popc(equal0 & nearer) < room);
 		kept1 |=
-			__ballot_sync(FULL, is1 && __popc(these0) + __popc(these1 & nearer) < room);
-		room -= min(room, (uint32_t) (__popc(these0) + __popc(these1)));
+			__ballot_sync(FULL, is1 && __popc(equal0) + __popc(equal1 & nearer) < room);
+		room -= min(room, (uint32_t) (__popc(equal0) + __popc(equal1)));
 	}
 	store_pool<T>(a, rows, v, kept0, kept1, nearer, lane);
 }
@@ -555,15 +576,15 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 									: T == 48 ? 4
 											  : 3) tile_kernel(const TileArgs a)
 {
-	typedef TileShared<typename P::Acc, T, IW> Shared;
+	typedef TileShared<typename P::Acc, T, IW> Scratch;
 	extern __shared__ __align__(16) uint8_t s_bytes[]; /* [warp][T][stride] */
-	__shared__ Shared						s_all[TILE_WARPS];
+	__shared__ Scratch						s_all[TILE_WARPS];
 	int										warp = threadIdx.x / WARP, lane = lane_id();
-	Shared								   &s = s_all[warp];
+	Scratch								   &s = s_all[warp];
 	uint8_t *s_digests = s_bytes + (size_t) warp * T * a.stride;
 	uint32_t count = *a.d_list_count, step = gridDim.x * TILE_WARPS,
 			 at = blockIdx.x * TILE_WARPS + warp;
-	/* Lanes whose rows are nearer than this lane's, within each 32 rows. */
+	/* The lanes whose rows are nearer than this lane's row, within each 32 rows. */
 	uint32_t nearer = 0;
 
 	for (int other = 0; other < WARP; other++)
@@ -573,8 +594,9 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 		return;
 
 	/*
-	 * Three vertices are under way.  Of the first, m rows are in s_digests; of the next one,
-	 * the keys are loaded; of the third, the entry of the list.
+	 * Three vertices are in progress.  The rows of the first vertex, m of them, are in
+	 * s_digests.  The keys of the second vertex are loaded.  The list entry of the third
+	 * vertex is loaded.
 	 */
 	uint64_t entry = 0, next = a.d_list[at],
 			 third = at + step < count ? a.d_list[at + step] : 0;
@@ -622,7 +644,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 	deliver(a, pending[1]);
 }
 
-/* Lists the vertices whose inbox is not empty by the size of the tile that they need. */
+/* Lists the vertices with a nonempty inbox by the size of their tiles. */
 __global__ void
 __launch_bounds__(BIN_THREADS)
 	bin_kernel(const uint8_t *d_pool_count, const uint32_t *d_inbox_count, uint32_t n,
@@ -690,7 +712,11 @@ template <class P, int SEG>
 static cudaError_t
 launch_tiles(const Device &device, TileArgs args, const TileGraph &graph, bool choose)
 {
-	/* The largest tiles come first: the others fill the gaps at their end. */
+	/*
+	 * The largest tiles come first, and smaller tiles fill the multiprocessors at the
+	 * end.  Measured on a million SIFT rows on one H200, with 7, 4 and 3 blocks for each
+	 * multiprocessor: 43.7 ms; with 6, 5 and 4 blocks: 47.8 ms.
+	 */
 	for (int c = NCLASSES - 1; c >= 0; c--)
 	{
 		cudaStream_t stream = device.side[c];

@@ -2,20 +2,23 @@
  * two_hop_fill.cu - fills finished lists up to the degree with the nearest of the
  * neighbours' neighbours.
  *
- * An index record has room for `degree` neighbours whether they are there or not, and a
- * search step estimates the distances of them all from the one page that it has read.  So
- * edges that the RNG rule left out cost a query almost nothing, and save it steps.  The
- * cores fill their lists alike (src/graph).
+ * An index record has room for `degree` neighbours whether the list is full or not, and a
+ * search step estimates the distances of all neighbours from the one page that the step
+ * reads.  Edges that the RNG rule refused therefore cost a query almost nothing, and save
+ * search steps.  The build on cores fills lists in the same way (src/graph/construct).
  */
 #include "row_formats.cuh"
 
-/* A block has few warps, because large degrees take much shared memory. */
+/* Warps of a block: few, because large degrees take much shared memory. */
 constexpr int NEAR_WARPS = 2;
-/* So many neighbours, the nearest, give their lists as candidates; cores take as many. */
+/*
+ * The nearest SOURCES neighbours give their lists as candidates, as in the build on
+ * cores.
+ */
 constexpr uint32_t SOURCES = 6;
-constexpr int	   AT_ONCE = 4; /* A lane loads so many rows together. */
+constexpr int	   AT_ONCE = 4; /* rows that a lane loads together */
 
-/* Distances by digests; `lanes` of a warp read a row together. */
+/* Distances of digests.  `lanes` lanes of a warp read a row together. */
 template <class Policy> struct DigestRows
 {
 	Digests				 digests;
@@ -28,12 +31,15 @@ template <class Policy> struct DigestRows
 		return *(const uint4 *) (digests.d_rows + (size_t) id * digests.stride +
 								 16 * (lane_id() & (lanes - 1)));
 	}
-	__device__ inline void start(uint32_t v)
+	__device__ inline void load_own(uint32_t v)
 	{
 		own = part(v);
 		own_norm = Policy::from_bits(digests.d_norms[v]);
 	}
-	/* The ordinal of row `id`, which is the same in all lanes that read it. */
+	/*
+	 * Returns the ordinal of the distance from the loaded row to row `id`, to all lanes
+	 * that read the row.
+	 */
 	__device__ inline uint32_t ordinal(uint32_t id) const
 	{
 		uint4				 x = part(id);
@@ -49,16 +55,19 @@ template <class Policy> struct DigestRows
 	}
 };
 
-/* The smallest of 32 numbers, one a lane. */
+/* Returns the smallest of 32 numbers, one in each lane. */
 __device__ inline uint32_t
 warp_min(uint32_t x)
 {
 	return __reduce_min_sync(FULL, x);
 }
 
-/* Enters id into a table of 1 << bits slots; false if it is there already. */
+/*
+ * Enters id into a table of 1 << bits slots.  Returns false if the table has the id
+ * already.
+ */
 __device__ inline bool
-see(uint32_t *s_table, int bits, uint32_t id)
+insert_id(uint32_t *s_table, int bits, uint32_t id)
 {
 	uint32_t slot = (id * 0x9E3779B1u) >> (32 - bits);
 
@@ -72,11 +81,11 @@ see(uint32_t *s_table, int bits, uint32_t id)
 	}
 }
 
-/* Appends the lanes' ids that are new to s_key, which has `count`; returns the new count. */
+/* Appends the lanes' new ids to s_key, which has `count` keys.  Returns the new count. */
 __device__ inline uint32_t
 collect(uint32_t *s_table, int bits, Key *s_key, uint32_t count, uint32_t id)
 {
-	bool	 fresh = id != EMPTY_ID && see(s_table, bits, id);
+	bool	 fresh = id != EMPTY_ID && insert_id(s_table, bits, id);
 	uint32_t mask = __ballot_sync(FULL, fresh);
 
 	if (fresh)
@@ -93,8 +102,9 @@ near_bytes(uint32_t degree, int bits)
 
 /*
  * Writes the list of v and, up to the degree, the nearest of the vertices in the lists of
- * its SOURCES nearest neighbours, all by distance; one warp a vertex.  The result is the
- * list of row d_order[v] and names rows likewise; without d_order v and ids stay.
+ * v's SOURCES nearest neighbours, ordered by distance.  One warp handles one vertex.
+ * With d_order the result is the list of row d_order[v], and names rows.  Without d_order
+ * the result is the list of v.
  */
 template <class Rows>
 __global__ void
@@ -110,9 +120,10 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		return;
 	uint32_t words = (SOURCES + 1) * degree + (1u << bits) / 2;
 	Key		*s_key =
-		s_all + (threadIdx.x / WARP) * words;	  /* the list of v, then candidates */
-	Key *s_list = s_key + (SOURCES + 1) * degree; /* the result overwrites the table */
-	uint32_t	   *s_table = (uint32_t *) s_list;
+		s_all + (threadIdx.x / WARP) * words; /* the list of v, then candidates */
+	Key		 *s_list = s_key + (SOURCES + 1) * degree; /* the result, which overwrites the
+												   * table */
+	uint32_t *s_table = (uint32_t *) s_list;
 	const uint32_t *d_own = in.d_ids + (size_t) v * degree;
 	uint32_t		count = in.d_counts[v], row = d_order ? d_order[v] : v;
 	uint32_t	   *d_result = out.d_ids + (size_t) row * degree;
@@ -130,7 +141,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		s_table[i] = EMPTY_ID;
 	__syncwarp();
 	if (lane == 0)
-		see(s_table, bits, v);
+		insert_id(s_table, bits, v);
 	__syncwarp();
 	uint32_t total = 0;
 
@@ -149,7 +160,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 	}
 	__syncwarp();
 
-	rows.start(v);
+	rows.load_own(v);
 	int groups = WARP / rows.lanes, group = lane / rows.lanes;
 
 	for (uint32_t first = 0; first < total; first += AT_ONCE * groups)
@@ -165,7 +176,8 @@ __launch_bounds__(NEAR_WARPS *WARP)
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			ordinal[k] = rows.ordinal(id[k]);
-		__syncwarp(); /* one lane of a group replaces the key that all of them have read */
+		__syncwarp(); /* One lane of each group replaces the key that all lanes of the
+					   * group have read. */
 #pragma unroll
 		for (int k = 0; k < AT_ONCE; k++)
 			if (at[k] < total && (lane & (rows.lanes - 1)) == 0)
@@ -173,9 +185,13 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		__syncwarp();
 	}
 
-	/* The list of v comes first, then the nearest candidates, one after the other. */
+	/*
+	 * The list of v comes first.  The nearest candidates follow, found one after the
+	 * other.
+	 */
 	uint32_t filled = count, position = 0;
-	Key		 least = EMPTY_KEY; /* the nearest of the lane's candidates, at `position` */
+	Key		 least = EMPTY_KEY; /* the nearest of the lane's candidates,
+								 * s_key[position] */
 	auto	 find_least = [&]()
 	{
 		least = EMPTY_KEY;
@@ -227,7 +243,10 @@ launch_near(const Device &device, const Rows &rows, uint32_t n, const Lists &in,
 	int bits = 5;
 
 	GRN_REQUIRE(n > 0 && degree > 0 && degree <= GRN_MAX_DEGREE);
-	/* The table stays half empty, and its memory holds the result in the end. */
+	/*
+	 * The table must remain half empty.  The memory of the table receives the result at
+	 * the end.
+	 */
 	while (1u << bits < 2 * ((SOURCES + 1) * degree + 1))
 		bits++;
 	near_kernel<<<(n + NEAR_WARPS - 1) / NEAR_WARPS, NEAR_WARPS * WARP,

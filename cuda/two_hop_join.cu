@@ -1,55 +1,60 @@
 /*
- * two_hop_join.cu - finds the nearest of each vertex's neighbours' neighbours, all of which
- * are compared.  They are candidates for a better choice of edges than pools alone allow.
+ * two_hop_join.cu - finds the nearest of each vertex's neighbours' neighbours.  The
+ * vertex is compared with all of them.  The result gives the choice of edges better
+ * candidates than pools alone.
  *
- * A descent keeps only what survives its prune, so a pool holds few of the vertices that
- * are nearest to its own.  One join of the finished lists finds most of them.
+ * A descent keeps only neighbours that survive the prune, so a pool has few of the
+ * vertices nearest to its own vertex.  One join of the finished lists finds most of the
+ * nearest vertices.
  */
 #include "row_formats.cuh"
 
-constexpr int JOIN_WARPS = 4; /* A block has so many warps. */
-constexpr int JOIN_LIST = 32; /* A join reads so many neighbours of a list, one a lane. */
-constexpr int JOIN_KEPT = 64; /* A warp holds so many keys sorted, two a lane. */
-constexpr int ROWS_A_LANE = 8; /* A lane helps to compare so many rows at a time. */
-constexpr uint32_t SEEN =
-	2048;				  /* A warp's table of ids has so many slots, a power of 2. */
-constexpr int PROBES = 8; /* An id is looked for in so many slots of it. */
+constexpr int	   JOIN_WARPS = 4;	/* warps of a block */
+constexpr int	   JOIN_LIST = 32;	/* neighbours of a list that a join reads, one in each
+							   * lane */
+constexpr int	   JOIN_KEPT = 64;	/* sorted keys that a warp holds, two in each lane */
+constexpr int	   ROWS_A_LANE = 8; /* rows that a lane helps to compare at a time */
+constexpr uint32_t SEEN = 2048;		/* slots of a warp's table of ids, a power of 2 */
+constexpr int	   PROBES = 8;		/* slots of the table that a search for an id tries */
 
 struct JoinArgs
 {
 	Digests			digests;
 	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last neighbour */
-	uint32_t *d_next;  /* [n][JOIN_LIST] gets the nearest; if it is NULL, d_keys does */
-	Key		 *d_keys;  /* [n][inbox] */
-	uint32_t *d_count; /* [n] keys, at most what fills a tile together with the pool */
+	uint32_t	   *d_next;	 /* [n][JOIN_LIST] receives the nearest ids; NULL: d_keys
+					    * receives keys */
+	Key			   *d_keys;	 /* [n][inbox] */
+	uint32_t *d_count; /* [n] number of keys; a tile must hold these keys and the pool */
 	const uint8_t *d_pool_count; /* [n] */
-	uint32_t	   inbox;		 /* capacity */
+	uint32_t	   inbox;		 /* capacity of an inbox */
 };
 
-/* A warp's scratch. */
+/* Shared memory of a warp. */
 struct JoinShared
 {
 	uint32_t seen[SEEN];
-	uint32_t queue[2 * WARP]; /* ids whose distances are to be computed */
-	uint32_t
-		id[JOIN_KEPT + WARP * 2]; /* ids of keys by slot: of kept, then pending ones */
-	uint32_t ordinal[WARP * 2];	  /* ordinals of pending keys */
+	uint32_t queue[2 * WARP];		   /* ids whose distances must be computed */
+	uint32_t id[JOIN_KEPT + WARP * 2]; /* [slot] ids of kept keys, then of pending keys */
+	uint32_t ordinal[WARP * 2];		   /* ordinals of pending keys */
 };
 
-/* The nearest so far: a lane's two sort keys, in order over the warp; slots are positions. */
+/*
+ * The nearest vertices so far: two sort keys in each lane, sorted over the warp.  Slots
+ * of keys are positions in JoinShared.id.
+ */
 struct Nearest
 {
 	uint32_t lo, hi;
-	uint32_t limit; /* digests from this on are too far */
+	uint32_t limit; /* ordinals from this limit on are too far */
 	int		 pending;
 };
 
 /*
- * True if an id is met for the first time.  Where PROBES slots are taken, an id may be said
- * to be new though it is not; the tile then drops the duplicate.
+ * Returns true if the table does not have the id yet.  If the PROBES slots are taken, the
+ * function may return true for a known id; the tile then drops the duplicate.
  */
 __device__ inline bool
-first_sight(uint32_t *s_seen, uint32_t id)
+insert_id(uint32_t *s_seen, uint32_t id)
 {
 	uint32_t slot = (id * 2654435761u) / (uint32_t) (0x100000000ull / SEEN);
 
@@ -67,8 +72,9 @@ first_sight(uint32_t *s_seen, uint32_t id)
 }
 
 /*
- * The ordinal of v and this lane's id (v itself for a lane without one).  Eight lanes
- * read a row together; each group of eight reads the rows of its own lanes, all at once.
+ * Returns to each lane the ordinal of the distance between v and the lane's id.  A lane
+ * without an id passes v.  Eight lanes read a row together; each group of eight reads the
+ * rows of its own lanes, all at once.
  */
 template <class P>
 __device__ inline uint32_t
@@ -114,7 +120,10 @@ ordinal_of(const Digests &digests, uint32_t v, typename P::Acc norm_v, uint32_t 
 	return P::ordinal(P::partial(P::from_bits(digests.d_norms[id]), sum[0]) + norm_v);
 }
 
-/* Sorts the first 32 pending keys at most into the nearest `want`. */
+/*
+ * Merges up to 32 of the pending keys into the nearest keys, and sets nearest.limit to
+ * the distance of the key number `want`.
+ */
 __device__ inline void
 merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 {
@@ -153,7 +162,9 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
 		SLOT_BITS;
 }
 
-/* Computes the distances of the queue's first count <= 32 ids; near ones become pending. */
+/*
+ * Computes the distances of the queue's first count <= 32 ids.  Near ids become pending.
+ */
 template <class P>
 __device__ inline void
 offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
@@ -176,7 +187,10 @@ offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
 		merge_pending(s, nearest, want, lane);
 }
 
-/* Finds the nearest of a vertex's list and its neighbours' lists, one warp a vertex. */
+/*
+ * Finds the nearest vertices of a vertex's list and its neighbours' lists.  One warp
+ * handles one vertex.
+ */
 template <class P>
 __global__ void
 __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
@@ -199,16 +213,19 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 		s.seen[i] = EMPTY_ID;
 	__syncwarp();
 	if (lane == 0)
-		first_sight(s.seen, v);
+		insert_id(s.seen, v);
 	__syncwarp();
 	for (int i = 0; i <= sources; i++)
 	{
-		/* First its own list, then its neighbours'; the next one is loaded meanwhile. */
+		/*
+		 * The vertex's own list comes first, then its neighbours' lists.  The next list
+		 * is loaded during the work on the current list.
+		 */
 		uint32_t id = list, source = __shfl_sync(FULL, own, i & 31);
 
 		if (i < sources)
 			list = a.d_lists[(size_t) source * JOIN_LIST + lane];
-		bool	 fresh = id != EMPTY_ID && first_sight(s.seen, id);
+		bool	 fresh = id != EMPTY_ID && insert_id(s.seen, id);
 		uint32_t mask = __ballot_sync(FULL, fresh);
 
 		if (fresh)

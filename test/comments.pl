@@ -12,7 +12,7 @@ my $share_goal = 6.0;	# percent of the words of a room's comments
 # Rooms that miss the goal: percent of pointing words, and sentences with too many of them.
 # Each figure may only fall.  A room that reaches the goal leaves the table.
 my %ceiling = (
-	'cuda' => [ 9.5, 17 ],
+	'cuda' => [ 6.0, 3 ],
 	'src/am' => [ 12.0, 47 ],
 	'src/am/attr' => [ 12.0, 6 ],
 	'src/am/create' => [ 11.5, 29 ],

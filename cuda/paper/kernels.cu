@@ -72,7 +72,7 @@ template <int W, bool ALL> struct __align__(16) PaperShared
 	float	 row[ALL ? ROWS : 1][CHUNK_STRIDE];
 	uint32_t redirects[ALL ? ROWS : 1][W];
 	Key		 entry[ROWS];
-	uint32_t here[W];				 /* bit i % WARP of word i / WARP: slot i is still
+	uint32_t filled[W];				 /* bit i % WARP of word i / WARP: slot i is still
 									  * filled */
 	uint8_t	 position[ROWS];		 /* [slot] position of the slot's neighbor among
 									  * the rows */
@@ -83,9 +83,9 @@ template <int W, bool ALL> struct __align__(16) PaperShared
 
 template <int W, bool ALL>
 __device__ inline bool
-is_here(const PaperShared<W, ALL> &s, uint32_t slot)
+is_filled(const PaperShared<W, ALL> &s, uint32_t slot)
 {
-	return s.here[slot / WARP] >> slot % WARP & 1;
+	return s.filled[slot / WARP] >> slot % WARP & 1;
 }
 
 /*
@@ -214,13 +214,13 @@ compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t
 				for (int w = 0; w < W; w++)
 				{
 					uint32_t position = lane + WARP * w;
-					uint32_t those =
+					uint32_t mask =
 						__ballot_sync(FULL, position < count && position != base + i &&
 												sum[i][w] < fmaxf(other, own[w]));
 
 					if (lane == 0)
-						s.redirects[base + i][w] = those;
-					found |= those;
+						s.redirects[base + i][w] = mask;
+					found |= mask;
 				}
 			}
 	}
@@ -268,14 +268,14 @@ compare_pairs(PaperShared<W, ALL> &s, const float *d_rows, uint32_t dim, uint32_
 		/* The pairs of this batch take effect in their order. */
 		for (;;)
 		{
-			uint32_t turns = __ballot_sync(FULL, may && lane >= last && is_here(s, i) &&
-													 is_here(s, j));
+			uint32_t turns = __ballot_sync(FULL, may && lane >= last && is_filled(s, i) &&
+													 is_filled(s, j));
 
 			if (turns == 0 || pairs == 0)
 				break;
 			int		 turn = __ffs(turns) - 1;
 			uint32_t to = __shfl_sync(FULL, close, turn);
-			uint32_t which = __shfl_sync(FULL, far, turn);
+			uint32_t moved = __shfl_sync(FULL, far, turn);
 			bool	 redirects = true;
 
 			last = turn + 1;
@@ -283,17 +283,17 @@ compare_pairs(PaperShared<W, ALL> &s, const float *d_rows, uint32_t dim, uint32_
 			{
 				pairs--;
 				redirects = warp_distance(d_rows, dim, entry_id(s.entry[to]),
-										  entry_id(s.entry[which]),
-										  lane) < entry_distance(s.entry[which]);
+										  entry_id(s.entry[moved]),
+										  lane) < entry_distance(s.entry[moved]);
 			}
 			if (redirects)
 			{
 				__syncwarp();
 				if (lane == 0)
 				{
-					s.here[which / WARP] &= ~(1u << which % WARP);
+					s.filled[moved / WARP] &= ~(1u << moved % WARP);
 					s.close[gone] = (uint8_t) to;
-					s.far[gone] = (uint8_t) which;
+					s.far[gone] = (uint8_t) moved;
 				}
 				gone++;
 				__syncwarp();
@@ -348,15 +348,15 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 
 		old[w] = ALL && slot < count && entry_old(s.entry[slot]);
 
-		uint32_t those = __ballot_sync(FULL, slot < count && !old[w]);
+		uint32_t mask = __ballot_sync(FULL, slot < count && !old[w]);
 
 		if (slot < count && !old[w])
-			s.position[slot] = (uint8_t) (fresh + __popc(those & below));
-		fresh += __popc(those);
+			s.position[slot] = (uint8_t) (fresh + __popc(mask & below));
+		fresh += __popc(mask);
 		if (lane == 0)
-			s.here[w] = count >= WARP * (w + 1) ? FULL
-						: count > WARP * w		? (1u << (count - WARP * w)) - 1
-												: 0;
+			s.filled[w] = count >= WARP * (w + 1) ? FULL
+						  : count > WARP * w	  ? (1u << (count - WARP * w)) - 1
+												  : 0;
 	}
 	if constexpr (ALL)
 	{
@@ -365,11 +365,11 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 #pragma unroll
 		for (int w = 0; w < W; w++)
 		{
-			uint32_t slot = lane + WARP * w, those = __ballot_sync(FULL, old[w]);
+			uint32_t slot = lane + WARP * w, mask = __ballot_sync(FULL, old[w]);
 
 			if (old[w])
-				s.position[slot] = (uint8_t) (before + __popc(those & below));
-			before += __popc(those);
+				s.position[slot] = (uint8_t) (before + __popc(mask & below));
+			before += __popc(mask);
 			if (slot < count)
 				s.slot[s.position[slot]] = (uint8_t) slot;
 		}
@@ -401,7 +401,7 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 	{
 		uint32_t slot = lane + WARP * w;
 
-		mine[w] = slot < count && is_here(s, slot) ? s.entry[slot] | ALL : EMPTY_KEY;
+		mine[w] = slot < count && is_filled(s, slot) ? s.entry[slot] | ALL : EMPTY_KEY;
 	}
 	warp_insert_all(a.d_write + (size_t) v * a.r, &a.d_write_count[v], a.r, mine, lane);
 }
@@ -414,7 +414,7 @@ __global__ void
 __launch_bounds__(PAPER_THREADS)
 	paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n,
 						 Key *d_pool, uint32_t *d_count, uint32_t r, float rho,
-						 GrnReverse which)
+						 GrnReverse selection)
 {
 	__shared__ Key s_all[PAPER_WARPS][GRN_PAPER_MOST_R];
 	Key			  *s_entry = s_all[threadIdx.x / WARP];
@@ -427,7 +427,7 @@ __launch_bounds__(PAPER_THREADS)
 
 	load_entries(d_from, v, r, count, s_entry, lane);
 	count = drop_twice(s_entry, count, lane);
-	if (which == GRN_REVERSE_NEAREST)
+	if (selection == GRN_REVERSE_NEAREST)
 		sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < min((uint32_t) ceilf(rho * count), count); i++)
 	{
@@ -584,7 +584,7 @@ launch_paper_update(cudaStream_t stream, const float *d_rows, uint32_t n, uint32
  */
 cudaError_t
 launch_paper_reverse(cudaStream_t stream, uint32_t n, const PaperSpace &space, uint32_t r,
-					 float rho, GrnReverse which)
+					 float rho, GrnReverse selection)
 {
 	GRN_REQUIRE(n > 0 && r > 0 && r <= GRN_PAPER_MOST_R && rho >= 0);
 	GRN_TRY(cudaMemcpyAsync(space.d_pool[1], space.d_pool[0],
@@ -594,7 +594,7 @@ launch_paper_reverse(cudaStream_t stream, uint32_t n, const PaperSpace &space, u
 							cudaMemcpyDeviceToDevice, stream));
 	paper_reverse_kernel<<<paper_blocks(n), PAPER_THREADS, 0, stream>>>(
 		space.d_pool[1], space.d_count[1], n, space.d_pool[0], space.d_count[0], r, rho,
-		which);
+		selection);
 	GRN_TRY(cudaGetLastError());
 	return clear_pool(stream, space, 1, n, r);
 }

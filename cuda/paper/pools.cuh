@@ -78,27 +78,27 @@ warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 	for (;;)
 	{
 		Key		 farthest = 0;
-		uint32_t where = 0;
-		bool	 there = false, hole = false;
+		uint32_t slot_of_farthest = 0;
+		bool	 present = false, has_free = false;
 
 		for (uint32_t i = lane; i < r; i += WARP)
 		{
 			Key entry = read_entry(&d_pool[i]);
 
 			if (entry == EMPTY_KEY)
-				hole = true;
+				has_free = true;
 			else
 			{
-				there |= entry_id(entry) == entry_id(mine);
+				present |= entry_id(entry) == entry_id(mine);
 				if (entry >= farthest)
-					farthest = entry, where = i;
+					farthest = entry, slot_of_farthest = i;
 			}
 		}
 		/* Step 1: return if the pool has the id already. */
-		if (__any_sync(FULL, there))
+		if (__any_sync(FULL, present))
 			return;
 		/* Step 2: if a slot is free, fill the slot. */
-		if (__any_sync(FULL, hole))
+		if (__any_sync(FULL, has_free))
 		{
 			uint32_t slot = r;
 
@@ -123,7 +123,7 @@ warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 
 		if (lane == __ffs(__ballot_sync(FULL, farthest == most)) - 1)
 			done =
-				atomicCAS((unsigned long long *) &d_pool[where],
+				atomicCAS((unsigned long long *) &d_pool[slot_of_farthest],
 						  (unsigned long long) most, (unsigned long long) mine) == most;
 		if (__any_sync(FULL, done))
 			return;
@@ -165,15 +165,15 @@ warp_insert_all(Key *d_pool, uint32_t *d_count, uint32_t r, Key (&mine)[W], int 
 #pragma unroll
 	for (int w = 0; w < W; w++)
 	{
-		uint32_t those = __ballot_sync(FULL, mine[w] != EMPTY_KEY);
+		uint32_t mask = __ballot_sync(FULL, mine[w] != EMPTY_KEY);
 
-		slot = first + __popc(those & below);
+		slot = first + __popc(mask & below);
 		if (mine[w] != EMPTY_KEY && slot < r)
 		{
 			write_entry(&d_pool[slot], mine[w]);
 			mine[w] = EMPTY_KEY;
 		}
-		first += __popc(those);
+		first += __popc(mask);
 	}
 #pragma unroll
 	for (int w = 0; w < W; w++)
@@ -247,12 +247,12 @@ drop_twice(Key *s_entry, uint32_t count, int lane)
 #pragma unroll
 	for (int w = 0; w < W; w++)
 	{
-		bool	 stays = mine[w] != EMPTY_KEY && !twice[w];
-		uint32_t those = __ballot_sync(FULL, stays);
+		bool	 keep = mine[w] != EMPTY_KEY && !twice[w];
+		uint32_t mask = __ballot_sync(FULL, keep);
 
-		if (stays)
-			s_entry[left + __popc(those & below)] = mine[w];
-		left += __popc(those);
+		if (keep)
+			s_entry[left + __popc(mask & below)] = mine[w];
+		left += __popc(mask);
 	}
 	__syncwarp();
 	return left;
