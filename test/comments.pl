@@ -22,7 +22,6 @@ my %ceiling = (
 	'src/builder' => [ 12.0, 41 ],
 	'src/graph' => [ 11.0, 13 ],
 	'src/graph/construct' => [ 12.0, 21 ],
-	'src/graph/kernels' => [ 8.0, 1 ],
 	'src/graph/stored' => [ 11.0, 22 ],
 );
 

@@ -1,6 +1,6 @@
 /*
- * dist.c - distance kernels in plain C, stored vector forms, half precision,
- * and the choice of a version for the processor at hand.
+ * dist.c - distance kernels in plain C, conversions of half precision and of factors, and the
+ * choice of the fastest version for the processor.
  */
 #include "graph/kernels/dist_impl.h"
 
@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * Sums run in this many lanes, as the wide versions' do, so that the versions
- * agree closely and long vectors lose little to rounding.
+ * Sums run in this many lanes, as in the wide versions.  The results of all versions are
+ * therefore close, and sums of long vectors have small rounding errors.
  */
 #define LANES 16
 #define MAX_VERSIONS 4
@@ -36,10 +36,10 @@ grn_f32_to_f16(float x)
 	if (mag > 0x7F800000)
 		return sign | 0x7E00;	/* NaN */
 	if (mag >= 0x47800000)
-		return sign | F16_MAX;	/* 65536 and more */
+		return sign | F16_MAX;	/* 65536 and more become the largest finite number */
 	if (mag >= 0x38800000)
 	{
-		/* Normal: rebias the exponent, round the 13 bits that go. */
+		/* Normal: rebias the exponent, and round the 13 bits that are cut off. */
 		uint32_t	h = mag - 0x38000000;
 
 		h = (h + 0xFFF + ((h >> 13) & 1)) >> 13;
@@ -47,7 +47,10 @@ grn_f32_to_f16(float x)
 	}
 	else
 	{
-		/* Subnormal: multiples of 2^-24; adding 0.5 lets the adder round to them. */
+		/*
+		 * Subnormal: multiples of 2^-24.  An addition of 0.5 makes the adder round to a
+		 * multiple.
+		 */
 		float		f;
 		uint32_t	h;
 
@@ -90,7 +93,7 @@ grn_factor(float length, float alpha)
 	uint32_t	bits;
 	uint32_t	a;
 
-	/* in this order a NaN (of an overflowing row) becomes the largest */
+	/* The order of the tests makes a NaN (of a row that overflows) the largest length. */
 	if (!(scaled < 2))
 		bits = most;
 	else
@@ -130,7 +133,7 @@ sum_lanes(float *s)
 #define STEP_IP(s, a, b) ((s) += (a) * (b))
 #define STEP_L1(s, a, b) ((s) += fabsf((a) - (b)))
 
-/* What kernels for bytes take beside the rest. */
+/* Further parameters of kernels for bytes. */
 #define NOTHING
 #define SCALED , float scale, float offset
 
@@ -279,7 +282,7 @@ plain_levels(const float *u, size_t n, float inverse, float top, float *uc, floa
 		float		level = u[j] * inverse + (middle + 0.5f);
 		float		c;
 
-		/* in this order NaN becomes 0 */
+		/* The order of the tests makes a NaN 0. */
 		level = level >= top ? top : level > 0 ? (float) (int) level : 0;
 		c = level - middle;
 		*uc += u[j] * c;

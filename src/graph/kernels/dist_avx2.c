@@ -28,7 +28,7 @@
 #define LOAD_F16(x, which) _mm256_cvtph_ps(_mm_loadu_si128((const void *) (x)))
 #define LOAD_U8(x, which) \
 	_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *) (x))))
-/* By way of buffers. */
+/* The last numbers are copied to padded buffers. */
 #define STEP_REST(s, STEP, LOAD, q, x, width, pad, n) \
 	do { \
 		float		qt[8] = {0}; \
@@ -42,7 +42,7 @@
 	} while (0)
 #include "graph/kernels/dist_wide_impl.h"
 
-/* The mask of a load of the first `bytes` of 32, a multiple of 4. */
+/* Returns the mask for a load of the first `bytes` of 32 bytes.  bytes: a multiple of 4. */
 static inline AVX2 __m256i
 first_bytes(uint32_t bytes)
 {
@@ -51,9 +51,9 @@ first_bytes(uint32_t bytes)
 }
 
 /*
- * Products of 32 bytes of a code with planes q [8 / step] of the query, 8 sums.  Pairs of
- * bytes have two dimensions of 4 bits, four of 2 or eight of one each: at most
- * 4 * 15 * 128 in 16 bits.
+ * Multiplies 32 bytes of a code with planes q [8 / step] of the query; the result has 8 sums.
+ * A pair of bytes has two dimensions of 4 bits, four of 2 bits or eight of 1 bit for each
+ * byte, so sums are at most 4 * 15 * 128 and fit 16 bits.
  */
 static inline __attribute__((always_inline)) AVX2 __m256i
 code_256(__m256i code, __m256i mask, const GrnCodePlanes *q, uint32_t at, int step)
@@ -68,7 +68,7 @@ code_256(__m256i code, __m256i mask, const GrnCodePlanes *q, uint32_t at, int st
 	return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
 }
 
-/* Adds the products of bytes [at, at + 32) of n <= 4 codes. */
+/* Adds the products of bytes [at, at + 32) of n <= 4 codes to sums [n]. */
 static inline __attribute__((always_inline)) AVX2 void
 codes_256(const GrnCodePlanes *q, const uint8_t *codes, uint32_t at, uint32_t n, int step,
 		  __m256i *sums)
@@ -198,7 +198,7 @@ avx2_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows
 		out[j] += avx2_ip_f32(a, b, n);
 }
 
-/* The four lanes' sum of each of four registers. */
+/* Returns the sum of the lanes of each of four registers. */
 static inline AVX2 __m128i
 int_sums_256(__m256i a, __m256i b, __m256i c, __m256i d)
 {
@@ -256,7 +256,7 @@ static AVX2 void
 avx2_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 			float *out)
 {
-	/* Two columns at a time: 8 sums and 6 operands stay in 16 registers. */
+	/* Two columns at a time: 8 sums and 6 operands fit the 16 registers. */
 	for (int j = 0; j < 4; j += 2)
 	{
 		const float *b0 = b + j * ldb;
@@ -303,7 +303,7 @@ grn_avx2_f16_store(const float *x, size_t n, void *out)
 	const __m256 limit = _mm256_set1_ps(65504.0f);
 	size_t		i = 0;
 
-	/* min and max with the vector second: a NaN stays one */
+	/* With the vector as the second operand min and max return a NaN unchanged. */
 	for (; i + 8 <= n; i += 8)
 	{
 		__m256		v = _mm256_loadu_ps(x + i);

@@ -26,7 +26,7 @@
 #define LOAD_F16(x, which) _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(which, x))
 #define LOAD_U8(x, which) \
 	_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(which, x)))
-/* By a mask. */
+/* A mask selects the last numbers. */
 #define STEP_REST(s, STEP, LOAD, q, x, width, pad, n) \
 	do { \
 		__mmask16	m = (__mmask16) ((1u << (n)) - 1); \
@@ -35,7 +35,10 @@
 	} while (0)
 #include "graph/kernels/dist_wide_impl.h"
 
-/* Sums of four vectors within each 128-bit lane: v[0]'s, v[1]'s, v[2]'s, v[3]'s. */
+/*
+ * Returns the sums of four vectors within each 128-bit lane, in the order v[0], v[1], v[2],
+ * v[3].
+ */
 static inline AVX512 __m512i
 lane_sums_512(const __m512i *v)
 {
@@ -48,8 +51,8 @@ lane_sums_512(const __m512i *v)
 }
 
 /*
- * Sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
- * Four rounds of adding interleaved halves.
+ * Returns the sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
+ * Four rounds add interleaved halves.
  */
 static inline AVX512 __m512i
 transpose_sum_512(const __m512i *v)
@@ -70,7 +73,7 @@ transpose_sum_512(const __m512i *v)
 	}
 }
 
-/* sum + products of bytes 0..15 with signed bytes, by four to an int32 */
+/* sum + products of unsigned bytes u with signed bytes s, four products for each int32 */
 static inline AVX512 __m512i
 bytes_512(__m512i sum, __m512i u, __m512i s)
 {
@@ -85,8 +88,9 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 }
 
 /*
- * Four int32 each of up to 16 codes: lane c of to[i] is number i of code c.  left: so many bytes
- * are left of codes; what is missing is 0, and beyond n codes the last one is taken again.
+ * Loads four int32 of each of up to 16 codes: lane c of to[i] is number i of code c.  left:
+ * bytes from `codes` to the end of a code; missing bytes are 0.  Lanes from n on repeat the
+ * last code.
  */
 static inline __attribute__((always_inline)) AVX512 void
 transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, __m512i *to)
@@ -105,7 +109,7 @@ transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, 
 		{
 			const uint8_t *code = codes + (uint32_t) (4 * g + i < n ? 4 * g + i : n - 1) * bytes;
 
-			/* (left is constant here wherever it is 16) */
+			/* The compiler knows left wherever it is 16. */
 			x[g] = left < 16 ? _mm_maskz_loadu_epi8(m, code) : _mm_loadu_si128((const void *) code);
 		}
 		v[i] = _mm512_inserti32x4(_mm512_castsi128_si512(x[0]), x[1], 1);
@@ -122,7 +126,7 @@ transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, 
 	to[3] = _mm512_unpackhi_epi64(w[2], w[3]);
 }
 
-/* Four bytes in each lane. */
+/* Copies four bytes to each lane. */
 static inline AVX512 __m512i
 four_bytes_512(const void *bytes)
 {
@@ -133,8 +137,9 @@ four_bytes_512(const void *bytes)
 }
 
 /*
- * Whether a lane has the same four bytes of each code, so that only as many planes are multiplied
- * as these four have: of codes of up to 32 bytes, and of up to 64 where some have eight planes.
+ * Whether a lane holds the same four bytes of each code.  The kernel then multiplies only the
+ * planes that these four bytes have, which pays for codes of up to 32 bytes, and of up to 64
+ * if some bytes have eight planes.
  */
 static inline bool
 by_fours(const GrnCodePlanes *q)
@@ -143,9 +148,10 @@ by_fours(const GrnCodePlanes *q)
 }
 
 /*
- * DOT_KERNEL: 16 codes at a time, by fours of bytes; or 64 bytes of a code are summed into one
- * vector, then the 16 sums at once.
- * step is a constant wherever these are inlined.
+ * DOT_KERNEL multiplies 16 codes at a time.  Short codes are multiplied four bytes at a time,
+ * one code in each lane.  Long codes are summed 64 bytes at a time into one vector for each
+ * code, and the 16 vectors are reduced together.  step is a constant wherever these functions
+ * are inlined.
  */
 #define DOT_KERNEL(name, ATTR, BYTES) \
 static inline __attribute__((always_inline)) ATTR void \
@@ -334,7 +340,7 @@ avx512_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 		out[i] = _mm512_reduce_add_ps(s[i]);
 }
 
-/* The upper half of s added to the lower. */
+/* Adds the upper half of s to the lower. */
 static inline AVX512 __m256
 fold_512(__m512 s)
 {

@@ -1,5 +1,5 @@
 /*
- * dist_neon.c - the kernels of dist.h for aarch64, where NEON is always present.
+ * dist_neon.c - the kernels of dist.h for aarch64, which always has NEON.
  */
 #include "graph/kernels/dist_impl.h"
 
@@ -34,7 +34,7 @@ load_u8(const uint8_t *x)
 	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(word)))));
 }
 
-/* What kernels for bytes take beside the rest, and how they load bytes. */
+/* Further parameters of kernels for bytes, and the load of bytes. */
 #define NOTHING
 #define SCALED , float scale, float offset
 #define LOAD_SCALED(x) vfmaq_n_f32(vdupq_n_f32(offset), load_u8(x), scale)
@@ -83,13 +83,13 @@ NEON_KERNEL(neon_l1_f32, float, 4, NOTHING, 0, load_f32, STEP_L1)
 NEON_KERNEL(neon_l1_f16, void, 2, NOTHING, 0, load_f16, STEP_L1)
 NEON_KERNEL(neon_l1_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L1)
 
-/* sum + products of 16 small signed bytes */
+/* Returns sum + products of 16 small signed bytes. */
 static inline int32x4_t
 bytes(int32x4_t sum, int8x16_t a, int8x16_t b)
 {
 	int16x8_t	p = vmull_s8(vget_low_s8(a), vget_low_s8(b));
 
-	/* At most 2 * 15 * 128 in 16 bits. */
+	/* at most 2 * 15 * 128, which fits 16 bits */
 	p = vmlal_s8(p, vget_high_s8(a), vget_high_s8(b));
 	return vpadalq_s16(sum, p);
 }
@@ -196,30 +196,36 @@ neon_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 		}
 }
 
-/* Puts a row into its place among the nearest ones of four columns, which begin at these. */
+/*
+ * Inserts a row into the nearest rows of four columns.  distances and rows point to the first
+ * of the four columns.
+ */
 static inline void
 show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 {
 	uint32x4_t	row = vdupq_n_u32(number);
-	float32x4_t there = vld1q_f32(distances + (GRN_SEEN - 1) * GRN_COLUMNS);
-	uint32x4_t	less = vcltq_f32(d, there);
+	float32x4_t kept = vld1q_f32(distances + (GRN_SEEN - 1) * GRN_COLUMNS);
+	uint32x4_t	less = vcltq_f32(d, kept);
 
-	/* mostly it is farther than all, in all columns */
+	/* Most rows are farther than all kept rows, in all columns. */
 	if (vmaxvq_u32(less) == 0)
 		return;
-	/* from the last place on: it stays, or has the row, or the one from the place before */
+	/*
+	 * From the last place on, a place keeps its row, receives the new row, or receives the row
+	 * of the place before.
+	 */
 	for (int c = (GRN_SEEN - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
 	{
 		float32x4_t before = vld1q_f32(distances + c - GRN_COLUMNS);
 		uint32x4_t	less_before = vcltq_f32(d, before);
 
-		vst1q_f32(distances + c, vbslq_f32(less_before, before, vbslq_f32(less, d, there)));
+		vst1q_f32(distances + c, vbslq_f32(less_before, before, vbslq_f32(less, d, kept)));
 		vst1q_u32(rows + c, vbslq_u32(less_before, vld1q_u32(rows + c - GRN_COLUMNS),
 									  vbslq_u32(less, row, vld1q_u32(rows + c))));
-		there = before;
+		kept = before;
 		less = less_before;
 	}
-	vst1q_f32(distances, vbslq_f32(less, d, there));
+	vst1q_f32(distances, vbslq_f32(less, d, kept));
 	vst1q_u32(rows, vbslq_u32(less, row, vld1q_u32(rows)));
 }
 
@@ -249,7 +255,7 @@ neon_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
 		{
 			float32x4_t d = vaddq_f32(vdupq_n_f32(a_norms[i]), vld1q_f32(b_norms + 4 * v));
 
-			/* (a NaN is not less than 0, so it stays) */
+			/* A NaN is not less than 0 and remains. */
 			d = vfmsq_n_f32(d, s[i][v], 2);
 			d = vbslq_f32(vcltzq_f32(d), vdupq_n_f32(0), d);
 			show_row(d, number + (uint32_t) i, seen->distances[0] + 4 * v, seen->rows[0] + 4 * v);
@@ -343,7 +349,7 @@ neon_at_most(const float *x, uint32_t n, float most, uint32_t *out)
 
 	for (; i + 4 <= n; i += 4)
 	{
-		/* few are, so all four are passed over mostly */
+		/* Few numbers are small enough, so most groups of four are skipped. */
 		if (vmaxvq_u32(vcleq_f32(vld1q_f32(x + i), vdupq_n_f32(most))) == 0)
 			continue;
 		for (uint32_t j = i; j < i + 4; j++)

@@ -1,36 +1,36 @@
 /*
- * dist_wide_impl.h - what the kernels for AVX2 and AVX-512 have in common.
+ * dist_wide_impl.h - the kernels that AVX2 and AVX-512 have in common.
  *
- * dist_avx2.c and dist_avx512.c include this file, each with its own meaning of
- *   WIDE			the attribute of a function for its instructions
- *   KERNEL(name)	the name of a kernel
- *   V(op)			an intrinsic, _mm256_op or _mm512_op
- *   FLOATS, INTS	a vector of W floats, or of as many 32-bit integers
- *   AND, AS_FLOATS	of integers: both bits; the floats that have their bits
- *   ABS, TRUNCATE	of floats: without the sign; towards zero
- *   SUM			the sum of a vector
- *   AT_MOST(a, b)	of floats: bits of the lanes where a <= b
- *   MASK, LESS(a, b)	of floats: the lanes where a < b
- *   ANY(mask), PICK(mask, a, b)	whether there are any; a in these lanes and b in the others
- *   ALL			where a load takes all W numbers
- *   LOAD_F32(x, which), LOAD_F16, LOAD_U8	numbers of a stored vector as floats
- *   STEP_REST(s, STEP, LOAD, q, x, width, pad, n)	STEP on the last n < W numbers, the query's
- *		followed by pad and the others by 0
+ * dist_avx2.c and dist_avx512.c include this file, each with its own definition of
+ *   WIDE            the attribute of a function for the instruction set
+ *   KERNEL(name)    the name of a kernel
+ *   V(op)           an intrinsic, _mm256_op or _mm512_op
+ *   FLOATS, INTS    a vector of W floats, or of W 32-bit integers
+ *   AND, AS_FLOATS  of integers: bitwise and; the same bits as floats
+ *   ABS, TRUNCATE   of floats: without the sign; rounded towards zero
+ *   SUM             the sum of a vector
+ *   AT_MOST(a, b)   of floats: bits of the lanes where a <= b
+ *   MASK, LESS(a, b)  of floats: the lanes where a < b
+ *   ANY(mask), PICK(mask, a, b)  whether any lane is set; a in set lanes, b elsewhere
+ *   ALL             the mask of a load of all W numbers
+ *   LOAD_F32(x, which), LOAD_F16, LOAD_U8  numbers of a stored vector as floats
+ *   STEP_REST(s, STEP, LOAD, q, x, width, pad, n)  STEP on the last n < W numbers; the query
+ *                   is padded with pad, the stored vector with 0
  */
 #define STEP_L2(s, a, b) \
 	do { FLOATS d_ = V(sub_ps)(a, b); (s) = V(fmadd_ps)(d_, d_, s); } while (0)
 #define STEP_IP(s, a, b) ((s) = V(fmadd_ps)(a, b, s))
 #define STEP_L1(s, a, b) ((s) = V(add_ps)(s, ABS(V(sub_ps)(a, b))))
 
-/* What kernels for bytes take beside the rest, and how they load bytes. */
+/* Further parameters of kernels for bytes, and the load of bytes. */
 #define NOTHING
 #define SCALED , float scale, float offset
 #define LOAD_SCALED(x, which) \
 	V(fmadd_ps)(LOAD_U8(x, which), V(set1_ps)(scale), V(set1_ps)(offset))
 
 /*
- * Four accumulators hide the latency of the multiply-add.  In the rest the query is followed
- * by PAD, which a stored zero stands for; so that adds nothing to the sum.
+ * Four accumulators hide the latency of the multiply-add.  At the end the query is padded with
+ * PAD, the value of a stored zero, so padding adds nothing to the sum.
  */
 #define DISTANCE(name, type, width, MORE, PAD, LOAD, STEP) \
 static WIDE float \
@@ -67,7 +67,7 @@ DISTANCE(l2_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L2)
 DISTANCE(ip_u8, void, 1, SCALED, 0, LOAD_SCALED, STEP_IP)
 DISTANCE(l1_u8, void, 1, SCALED, offset, LOAD_SCALED, STEP_L1)
 
-/* W estimates, from the bits of as many factors. */
+/* Returns W estimates from W dots and the bits of W factors. */
 static inline WIDE FLOATS
 estimates(const GrnEstimate *e, INTS dot, INTS bits)
 {
@@ -81,7 +81,7 @@ estimates(const GrnEstimate *e, INTS dot, INTS bits)
 	return V(fmadd_ps) (l, sum, V(set1_ps) (e->base));
 }
 
-/* Few are: so whole vectors are passed over. */
+/* Few numbers are small enough, so most vectors are skipped whole. */
 static WIDE uint32_t
 KERNEL(at_most) (const float *x, uint32_t n, float most, uint32_t *out)
 {
@@ -110,7 +110,7 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 		FLOATS		x = V(loadu_ps) (u + j);
 		FLOATS		level = V(fmadd_ps) (x, V(set1_ps) (inverse), V(set1_ps) (top / 2 + 0.5f));
 
-		/* of a NaN, max is its second operand */
+		/* max returns its second operand if the first is a NaN */
 		level = V(max_ps) (level, V(setzero_ps) ());
 		level = V(min_ps) (TRUNCATE(level), V(set1_ps) (top));
 		level = V(sub_ps) (level, middle);
@@ -121,8 +121,11 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	*cc = SUM(sum_cc);
 }
 
-/* Eight sums, of W = 16 those of even and of odd k apart, hide the latency of the multiply-add. */
-#define SUMS (GRN_COLUMNS / W)	/* of a row */
+/*
+ * Eight sums hide the latency of the multiply-add.  For W = 16 even and odd k have separate
+ * sums.
+ */
+#define SUMS (GRN_COLUMNS / W)	/* sums of a row */
 #define SETS (2 / SUMS)
 
 static inline __attribute__((always_inline)) WIDE void
@@ -139,32 +142,38 @@ KERNEL(add_columns) (const float *a, size_t lda, const float *b, size_t k, FLOAT
 	}
 }
 
-/* Puts a row into its place among the nearest ones of W columns, which begin at these. */
+/*
+ * Inserts a row into the nearest rows of W columns.  distances and rows point to the first of
+ * the W columns.
+ */
 static inline WIDE void
 KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 {
 	FLOATS		row = AS_FLOATS(V(set1_epi32) ((int) number));
-	FLOATS		there = V(loadu_ps) (distances + (GRN_SEEN - 1) * GRN_COLUMNS);
-	MASK		less = LESS(d, there);
+	FLOATS		kept = V(loadu_ps) (distances + (GRN_SEEN - 1) * GRN_COLUMNS);
+	MASK		less = LESS(d, kept);
 
-	/* mostly it is farther than all, in all columns */
+	/* Most rows are farther than all kept rows, in all columns. */
 	if (!ANY(less))
 		return;
-	/* from the last place on: it stays, or has the row, or the one from the place before */
+	/*
+	 * From the last place on, a place keeps its row, receives the new row, or receives the row
+	 * of the place before.
+	 */
 #pragma GCC unroll 8
 	for (int c = (GRN_SEEN - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
 	{
 		FLOATS		before = V(loadu_ps) (distances + c - GRN_COLUMNS);
 		FLOATS		row_before = V(loadu_ps) ((const float *) (rows + c - GRN_COLUMNS));
-		FLOATS		row_there = V(loadu_ps) ((const float *) (rows + c));
+		FLOATS		row_kept = V(loadu_ps) ((const float *) (rows + c));
 		MASK		less_before = LESS(d, before);
 
-		V(storeu_ps) (distances + c, PICK(less_before, before, PICK(less, d, there)));
-		V(storeu_ps) ((float *) (rows + c), PICK(less_before, row_before, PICK(less, row, row_there)));
-		there = before;
+		V(storeu_ps) (distances + c, PICK(less_before, before, PICK(less, d, kept)));
+		V(storeu_ps) ((float *) (rows + c), PICK(less_before, row_before, PICK(less, row, row_kept)));
+		kept = before;
 		less = less_before;
 	}
-	V(storeu_ps) (distances, PICK(less, d, there));
+	V(storeu_ps) (distances, PICK(less, d, kept));
 	V(storeu_ps) ((float *) rows, PICK(less, row, V(loadu_ps) ((const float *) rows)));
 }
 
@@ -195,14 +204,14 @@ KERNEL(show_rows) (const float *a, size_t lda, const float *a_norms, const float
 #pragma GCC unroll 2
 		for (int t = 1; t < SETS; t++)
 			sum = V(add_ps) (sum, s[t][i / SUMS][i % SUMS]);
-		/* (of a NaN, max is its second operand) */
+		/* max returns its second operand if one is a NaN */
 		sum = V(max_ps) (V(setzero_ps) (), V(fnmadd_ps) (V(set1_ps) (2), sum, norms));
 		KERNEL(show_row) (sum, number + (uint32_t) (i / SUMS), seen->distances[0] + i % SUMS * W,
 						  seen->rows[0] + i % SUMS * W);
 	}
 }
 
-/* The entries of a GrnDistTable but its name and its products of codes. */
+/* All entries of a GrnDistTable except the name and the products of codes. */
 #define WIDE_ENTRIES \
 	.l2_f32 = KERNEL(l2_f32), \
 	.ip_f32 = KERNEL(ip_f32), \

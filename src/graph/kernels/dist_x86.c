@@ -9,7 +9,7 @@
 
 #include <cpuid.h>
 
-/* clang's __builtin_cpu_supports() does not know the name. */
+/* clang's __builtin_cpu_supports() does not know the name "f16c". */
 static bool
 has_f16c(void)
 {

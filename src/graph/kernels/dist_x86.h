@@ -1,6 +1,6 @@
 /*
- * dist_x86.h - what the kernels for AVX2 (with FMA and F16C), AVX-512 and AVX-512 VNNI
- * share.  Each is compiled for its instruction set by function attribute.
+ * dist_x86.h - shared by the kernels for AVX2 (with FMA and F16C), AVX-512 and AVX-512 VNNI.
+ * A function attribute selects the instruction set of each kernel.
  */
 #ifndef GRN_DIST_X86_H
 #define GRN_DIST_X86_H
@@ -17,7 +17,7 @@ extern const GrnDistTable grn_dist_avx2;
 extern const GrnDistTable grn_dist_avx512;
 extern const GrnDistTable grn_dist_vnni;
 
-/* Of grn_dist_avx2, for the wider tables too. */
+/* Kernels of grn_dist_avx2 that the wider tables use, too. */
 extern void grn_avx2_f16_store(const float *x, size_t n, void *out);
 extern void grn_avx2_f16_load(const void *x, size_t n, float *out);
 extern void grn_avx2_u8_store(const float *x, size_t n, void *out);
@@ -32,7 +32,7 @@ sum_256(__m256 v)
 	return _mm_cvtss_f32(h);
 }
 
-/* The sums of four accumulators, side by side. */
+/* Returns the sums of four accumulators, side by side. */
 static inline AVX2 __m128
 sums_256(__m256 s0, __m256 s1, __m256 s2, __m256 s3)
 {

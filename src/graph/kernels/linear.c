@@ -1,14 +1,15 @@
 /*
- * linear.c - products, orthonormal rows and eigenvectors for the fitting of codecs.
+ * linear.c - matrix products, orthonormal rows and eigenvectors for the fits of codecs.
  */
 #include "graph/kernels/linear.h"
 
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 16				/* rows made orthonormal, or rotated, as one */
-#define COLUMNS 32				/* a work item */
-#define DEPENDENT 1e-4f			/* length that is left of a unit row */
+#define BLOCK 16				/* rows that are made orthonormal, or rotated, together */
+#define COLUMNS 32				/* columns of a work item */
+#define DEPENDENT 1e-4f			/* least length of a unit row's part outside the span of earlier
+								 * rows */
 #define JACOBI_SWEEPS 30
 #define JACOBI_TOLERANCE 1e-7
 
@@ -28,7 +29,7 @@ grn_multiply(const GrnProduct *p, size_t m, size_t n)
 	for (size_t i = 0; i < m; i += m - i < 4 ? 1 : 4)
 		for (size_t j = 0; j < n; j += n - j < 4 ? 1 : 4)
 		{
-			/* At the edges a row stands in for the three that are not there. */
+			/* At the edges one row replaces the three missing rows. */
 			size_t		rows = m - i < 4 ? 1 : 4;
 			size_t		cols = n - j < 4 ? 1 : 4;
 			float		block[16];
@@ -47,7 +48,7 @@ grn_multiply(const GrnProduct *p, size_t m, size_t n)
 
 /* ---- orthonormal rows ---- */
 
-/* A block of rows [first, end) and what they share with those before. */
+/* A block of rows [first, end), and the block's inner products with earlier rows. */
 typedef struct Block
 {
 	float	   *v;				/* [.][n] */
@@ -57,7 +58,7 @@ typedef struct Block
 	float		shares[BLOCK][GRN_MAX_DIRECTIONS];
 } Block;
 
-/* Products of the block's rows and rows [begin, end). */
+/* Computes the products of the block's rows and rows [begin, end). */
 static void
 share_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -69,7 +70,7 @@ share_range(void *arg, int worker, size_t begin, size_t end)
 	grn_multiply(&p, b->end - b->first, end - begin);
 }
 
-/* Takes the shares of the rows before off columns [begin, end). */
+/* Subtracts the projections on earlier rows from columns [begin, end) of the block's rows. */
 static void
 subtract_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -82,7 +83,7 @@ subtract_range(void *arg, int worker, size_t begin, size_t end)
 								 b->v + k * b->n + begin, end - begin);
 }
 
-/* Makes a row a unit one; false where it is none, or shorter than least. */
+/* Scales a row to length 1.  Returns false if the length is at most `least` or not finite. */
 static bool
 unit_row(float *row, size_t n, float least)
 {
@@ -95,7 +96,7 @@ unit_row(float *row, size_t n, float least)
 	return true;
 }
 
-/* Takes off row i what it shares with rows [first, i). */
+/* Subtracts from row i its projections on rows [first, i). */
 static void
 subtract_rows(float *v, size_t first, size_t i, size_t n)
 {
@@ -103,7 +104,7 @@ subtract_rows(float *v, size_t first, size_t i, size_t n)
 		grn_dist->add_scaled(v + i * n, -grn_dist->ip_f32(v + i * n, v + k * n, n), v + k * n, n);
 }
 
-/* A random row i, orthogonal to all before. */
+/* Replaces row i by a random row, orthogonal to all earlier rows. */
 static void
 replace_row(float *v, size_t i, size_t n, uint64_t seed, uint64_t stream)
 {
@@ -119,7 +120,10 @@ replace_row(float *v, size_t i, size_t n, uint64_t seed, uint64_t stream)
 	} while (!unit_row(v + i * n, n, DEPENDENT));
 }
 
-/* Gram-Schmidt: blocks against all rows before by products, then row by row. */
+/*
+ * Gram-Schmidt: matrix products make each block orthogonal to all earlier rows; within the
+ * block rows follow one by one.
+ */
 void
 grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
 				   uint64_t stream, GrnParallel *parallel)
@@ -131,7 +135,7 @@ grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
 	for (b.first = 0; b.first < m; b.first = b.end)
 	{
 		b.end = m - b.first < BLOCK ? m : b.first + BLOCK;
-		/* Unit length first: squares of tiny rows would vanish. */
+		/* Rows get unit length first, because squares of tiny rows would be 0. */
 		for (size_t i = b.first; i < b.end; i++)
 			if (!unit_row(v + i * n, n, 0))
 				memset(v + i * n, 0, n * sizeof(float));
@@ -155,9 +159,9 @@ grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
 /* ---- eigenvectors ---- */
 
 /*
- * One-sided Jacobi: rotates pairs of rows until all are orthogonal; then a row's
- * length is the eigenvalue.  Blocks of rows meet in the rounds of a tournament, whose
- * meetings of one round share no row.
+ * One-sided Jacobi iteration: rotates pairs of rows until all rows are orthogonal.  The length
+ * of a row is then the eigenvalue.  Pairs of blocks are scheduled as in a tournament: the
+ * pairs of one round have no row in common, so threads can rotate the pairs at the same time.
  */
 typedef struct Eigen
 {
@@ -165,12 +169,12 @@ typedef struct Eigen
 	size_t		m;
 	size_t		blocks;
 	size_t		round;
-	double		least;			/* squared length below which rows are zero */
+	double		least;			/* rows with a smaller squared length count as zero */
 	int			rotated;
-	double		squares[GRN_MAX_DIRECTIONS];	/* of rows */
+	double		squares[GRN_MAX_DIRECTIONS];	/* squared lengths of rows */
 } Eigen;
 
-/* In four sums, which the compiler may form side by side. */
+/* The compiler can compute four independent sums side by side. */
 static double
 product(const double *a, const double *b, size_t n)
 {
@@ -232,7 +236,7 @@ block_end(const Eigen *e, size_t block)
 	return (block + 1) * BLOCK < e->m ? (block + 1) * BLOCK : e->m;
 }
 
-/* All pairs within each of some blocks. */
+/* Rotates all pairs of rows within each of blocks [begin, end). */
 static void
 within_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -245,7 +249,10 @@ within_range(void *arg, int worker, size_t begin, size_t end)
 				rotate(e, p, q);
 }
 
-/* Some of a round's meetings: the last position stays, the others move on in a circle. */
+/*
+ * Rotates pairs of blocks [begin, end) of a round.  The block at the last position remains,
+ * and all other blocks move on in a circle.
+ */
 static void
 meeting_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -258,7 +265,7 @@ meeting_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		x = k == 0 ? circle : (e->round + k) % circle;
 		size_t		y = (e->round + circle - k) % circle;
 
-		/* with an odd number of blocks one is left over in each round */
+		/* With an odd number of blocks one block has no partner in each round. */
 		if (x >= e->blocks || y >= e->blocks)
 			continue;
 		for (size_t p = x * BLOCK; p < block_end(e, x); p++)

@@ -1,5 +1,5 @@
 /*
- * pairs.c - the kernels of pairs.h, for each version of those of dist.h.
+ * pairs.c - the kernels of pairs.h, one set for each version of dist.h.
  */
 #include "graph/kernels/pairs.h"
 
@@ -66,8 +66,8 @@ plain_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_
 }
 
 /*
- * The compiler makes of this what the target has: one instruction for eight bytes with POPCNT,
- * one for sixteen on Arm, a few shifts elsewhere.
+ * The compiler translates the loop for the target: one instruction for eight bytes with
+ * POPCNT, one for sixteen on Arm, a few shifts on other targets.
  */
 static inline __attribute__((always_inline))
 uint32_t
@@ -130,7 +130,7 @@ square_256(__m256 sum, const uint8_t *a, const uint8_t *b, __m256 ratio)
 	return _mm256_fmadd_ps(d, d, sum);
 }
 
-/* Two accumulators: the conversions, not the additions, are what takes the time. */
+/* Two accumulators are enough, because the conversions take more time than the additions. */
 static AVX2 float
 avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
 {

@@ -1,10 +1,10 @@
 /*
  * rotate.c - a random rotation by signs and Hadamard transforms.
  *
- * A Hadamard transform wants a power of two.  Of n numbers the first p and then the last p are
- * transformed, p being the largest power of two up to n.  Both together cover all.  Where they
- * hardly overlap, a butterfly of the two halves mixes these.  Each transform comes behind random
- * signs, and all this is done twice.
+ * A Hadamard transform needs a power of two.  Of n numbers the first p and then the last p are
+ * transformed, p being the largest power of two up to n.  Both transforms together cover all
+ * numbers.  If the two ranges hardly overlap, they mix little, so a butterfly of the two
+ * halves follows.  Random signs come before each transform, and the whole sequence runs twice.
  */
 #include "graph/kernels/rotate.h"
 
@@ -18,7 +18,9 @@
 typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), aligned(4), may_alias));
 typedef int32_t Words __attribute__((vector_size(sizeof(int32_t) * LANES), aligned(4), may_alias));
 
-/* 64 random bits, the same for ever: they are part of what stored vectors mean. */
+/*
+ * Returns 64 random bits.  The bits must never change, because stored vectors depend on them.
+ */
 static uint64_t
 random_bits(uint64_t i)
 {
@@ -57,7 +59,7 @@ change_signs(float *x, size_t n, int set)
 	}
 }
 
-/* Sums and differences of a and b, times scale. */
+/* Replaces a and b by their sums and differences, times scale. */
 static void
 butterfly(float *a, float *b, size_t n, float scale)
 {
@@ -80,7 +82,9 @@ butterfly(float *a, float *b, size_t n, float scale)
 	}
 }
 
-/* The last two steps of a transform, whose partners lie in the same lanes. */
+/*
+ * Does the last two steps of a transform.  The partners of these steps are in the same vector.
+ */
 static void
 butterflies_of_lanes(float *x, size_t n, float scale)
 {
@@ -96,7 +100,7 @@ butterflies_of_lanes(float *x, size_t n, float scale)
 	}
 }
 
-/* Of p numbers, a power of two.  It is its own inverse. */
+/* Transforms p numbers, a power of two.  The transform is its own inverse. */
 static void
 hadamard(float *x, size_t p)
 {

@@ -1,5 +1,5 @@
 /*
- * tile.c - distances from one row to a panel of others, in floats or bytes.
+ * tile.c - distances from one row to the rows of a panel, in floats or bytes.
  */
 #include "graph/kernels/tile.h"
 
@@ -30,9 +30,9 @@ grn_tile_floats(GrnTile *tile, const GrnRows *rows)
 }
 
 /*
- * The processors' byte products multiply unsigned by signed bytes.  With x + 128
- * the unsigned form of one row, sum (x + 128) y = sum x y + 128 sum y, so
- * |x - y|^2 = |x|^2 + (|y|^2 + 256 sum y) - 2 sum (x + 128) y.
+ * The processors' byte products multiply unsigned by signed bytes.  With x + 128 as the
+ * unsigned form of one row, sum (x + 128) y = sum x y + 128 sum y, so |x - y|^2 = |x|^2 +
+ * (|y|^2 + 256 sum y) - 2 sum (x + 128) y.
  */
 void
 grn_tile_terms(const int8_t *x, size_t stride, int32_t *terms)
@@ -72,7 +72,7 @@ byte_dists(const GrnTile *tile, const void *row, int32_t term,
 
 #if defined(__x86_64__)
 
-/* The sums of the 16 lanes of each of four vectors. */
+/* Returns the sums of the 16 lanes of each of four vectors. */
 __attribute__((target("avx512f,avx512bw,avx512vl")))
 static inline __m128i
 sum_lanes4(__m512i a, __m512i b, __m512i c, __m512i d)
@@ -90,8 +90,8 @@ sum_lanes4(__m512i a, __m512i b, __m512i c, __m512i d)
 }
 
 /*
- * Four rows at a time, so that one reduction serves four distances; the last
- * group repeats the last row and writes up to three values too many.
+ * Computes distances to four rows at a time, so that one reduction serves four distances.  The
+ * last group repeats the last row, and writes up to three values behind the last distance.
  */
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 static void
@@ -170,7 +170,7 @@ grn_tile_bytes(GrnTile *tile, const int8_t *bytes, const int32_t *terms, size_t 
 	tile->stride = stride;
 	tile->dists = byte_dists;
 #if defined(__x86_64__)
-	/* GRN_SIMD's choice (dist.h) holds here too */
+	/* GRN_SIMD (dist.h) selects the byte kernels, too. */
 	if (strcmp(grn_dist->name, "avx512vnni") == 0)
 		tile->dists = byte_dists_vnni;
 	else if (strcmp(grn_dist->name, "avx512") == 0 || strcmp(grn_dist->name, "avx2") == 0)

@@ -1,10 +1,9 @@
 /*
- * tile.h - which of a few rows is nearest to another: the inner loop of the CPU
- * build.
+ * tile.h - distances from one row to a panel of rows: the inner loop of the CPU build.
  *
- * A distance is an ordered 32-bit integer: either the bits of a non-negative
- * float (whose order is that of the integers) or an exact integer.  Whatever
- * pair asks, the same two rows give the same one, so equal keys are duplicates.
+ * A distance is an ordered 32-bit integer: either the bits of a non-negative float (whose
+ * order is the order of the integers) or an exact integer.  The distance of two rows does not
+ * depend on which of the two is in the panel, so equal keys are duplicates.
  */
 #ifndef GRN_TILE_H
 #define GRN_TILE_H
@@ -19,28 +18,31 @@ typedef struct GrnPanel
 	uint32_t	count;
 	uint32_t	ids[GRN_PANEL_ROWS];
 	const void *rows[GRN_PANEL_ROWS];
-	int32_t		terms[GRN_PANEL_ROWS];	/* of byte rows: |x|^2 + 256 sum x */
+	int32_t		terms[GRN_PANEL_ROWS];	/* for rows of bytes: |x|^2 + 256 sum x */
 } GrnPanel;
 
 typedef struct GrnTile
 {
-	const GrnRows *rows;		/* where bytes is NULL */
-	const int8_t *bytes;		/* [n][stride]: rows in signed bytes */
+	const GrnRows *rows;		/* used if bytes is NULL */
+	const int8_t *bytes;		/* [n][stride] rows in signed bytes */
 	const int32_t *terms;		/* [n][2]: |x|^2 and |x|^2 + 256 sum x */
-	size_t		stride;			/* of bytes: multiple of 64, zero padded */
-	/* row: of this tile or one like it, term: its first; out: room for 3 more */
+	size_t		stride;			/* bytes of a row: a multiple of 64, padded with zeros */
+	/*
+	 * Computes the distances from row to the panel's rows.  row: a row of this tile or of a
+	 * tile of the same kind.  term: the row's first term.  out: [panel->count + 3].
+	 */
 	void		(*dists) (const struct GrnTile *tile, const void *row, int32_t term,
 						  const GrnPanel *panel, uint32_t *out);
 } GrnTile;
 
-/* Distances of the rows themselves, as 32-bit floats. */
+/* Makes a tile of the rows themselves.  Distances are 32-bit floats. */
 extern void grn_tile_floats(GrnTile *tile, const GrnRows *rows);
 
-/* Distances of rows given as signed bytes: exact for those. */
+/* Makes a tile of rows in signed bytes.  Distances are exact for the bytes. */
 extern void grn_tile_bytes(GrnTile *tile, const int8_t *bytes, const int32_t *terms,
 						   size_t stride);
 
-/* Fills the two terms of a row of bytes. */
+/* Computes the two terms of a row of bytes. */
 extern void grn_tile_terms(const int8_t *x, size_t stride, int32_t *terms);
 
 static inline size_t
@@ -55,7 +57,7 @@ grn_tile_row(const GrnTile *tile, uint32_t id)
 	return tile->bytes ? tile->bytes + id * tile->stride : grn_row(tile->rows, id);
 }
 
-/* Distances of row id to the panel's; out: room for 3 more. */
+/* Computes the distances from row id to the panel's rows.  out: [panel->count + 3]. */
 static inline void
 grn_tile_dists(const GrnTile *tile, uint32_t id, const GrnPanel *panel, uint32_t *out)
 {
@@ -72,7 +74,7 @@ grn_panel_add(GrnPanel *panel, const GrnTile *tile, uint32_t id)
 	panel->count++;
 }
 
-/* Asks for the row's cache lines. */
+/* Prefetches the row's cache lines. */
 static inline void
 grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 {
@@ -81,7 +83,7 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 
 	if (tile->bytes)
 		__builtin_prefetch(tile->terms + 2 * (size_t) id);
-	/* what lies further the processor's own prefetcher finds */
+	/* The processor's own prefetcher finds further lines. */
 	if (bytes > 512)
 		bytes = 512;
 	for (size_t i = 0; i < bytes; i += 64)
@@ -89,8 +91,8 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 }
 
 /*
- * Sorts keys of neighbours: the distance in the upper bits, what names the row below.  By
- * insertion, for lists of a pool's length.
+ * Sorts keys of neighbours: the distance in the upper bits, the row's name below.  Insertion
+ * sort suits lists as short as a pool.
  */
 static inline void
 grn_sort_few_keys(uint64_t *keys, uint32_t count)
@@ -106,7 +108,7 @@ grn_sort_few_keys(uint64_t *keys, uint32_t count)
 	}
 }
 
-/* Sorts keys and drops equal ones; returns how many are left. */
+/* Sorts keys and drops repeated keys.  Returns the number of remaining keys. */
 static inline uint32_t
 grn_sort_distinct(uint64_t *keys, uint32_t count)
 {
