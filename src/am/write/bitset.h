@@ -11,7 +11,7 @@
 typedef struct GrnndSet
 {
 	uint64	   *words;
-	uint32		limit;			/* ids below it can be members */
+	uint32		limit;			/* all members are below this */
 	uint32		count;
 } GrnndSet;
 
@@ -22,7 +22,7 @@ grnnd_set_bytes(uint32 limit)
 }
 extern void grnnd_set_init(GrnndSet *set, uint32 limit);
 extern void grnnd_set_grow(GrnndSet *set, uint32 limit);
-/* Leaves no member. */
+/* Removes all members. */
 extern void grnnd_set_clear(GrnndSet *set);
 static inline bool
 grnnd_set_has(const GrnndSet *set, uint32 id)
@@ -30,7 +30,7 @@ grnnd_set_has(const GrnndSet *set, uint32 id)
 	return id < set->limit && (set->words[id / 64] >> (id % 64) & 1) != 0;
 }
 
-/* Adds an id below the limit; false where it was a member. */
+/* Adds an id below the limit. Returns false if the id was a member. */
 static inline bool
 grnnd_set_add(GrnndSet *set, uint32 id)
 {

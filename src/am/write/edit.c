@@ -21,7 +21,10 @@ grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
 		grnnd_corrupt(index, grnnd_node_block(ix, id), what);
 }
 
-/* Reads and locks the page of id; the caller knows that it exists, or we say so. */
+/*
+ * Reads and locks the page of id. The caller knows that the page exists; if not, the index is
+ * corrupt.
+ */
 static Buffer
 lock_page_of(Relation index, const GrnndIndex *ix, uint32 id, int lockmode,
 			 BufferAccessStrategy strategy)
@@ -32,7 +35,7 @@ lock_page_of(Relation index, const GrnndIndex *ix, uint32 id, int lockmode,
 	if (id >= GRN_MAX_NODES || id >= grnnd_id_limit(index, ix))
 		grnnd_corrupt(index, block, "a link to it, but it does not exist");
 	buffer = grnnd_read(index, block, lockmode, GRNND_NODES, strategy);
-	/* only a crash leaves a zero page, and nothing links to that */
+	/* only a crash leaves a zero page, and nothing links to a zero page */
 	if (PageIsNew(BufferGetPage(buffer)))
 		grnnd_corrupt(index, block, "a link to it, but it was never written");
 	return buffer;
@@ -158,7 +161,7 @@ grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *ed
 		grn_rec_set_factor(l, rec, i, edge->factor);
 		memcpy(grn_rec_codes(l, rec) + (Size) i * l->code_bytes, edge->code, l->code_bytes);
 	}
-	/* an edge that gets another code keeps its signature, which may be this very one */
+	/* an edge that gets a new code keeps its signature: source and destination may be the same */
 	if (l->sig_bytes > 0)
 		memmove(grn_rec_sigs(l, rec) + (Size) i * l->sig_bytes, edge->sig, l->sig_bytes);
 }

@@ -1,7 +1,4 @@
-/*
- * entry_points.c - which nodes are entry points: the longest rows, and those that inserts
- * offer.
- */
+/* entry_points.c - maintains entry points: the longest rows, and rows that inserts offer. */
 #include "am/write/entry_points.h"
 
 #include "common/pg_prng.h"
@@ -13,7 +10,7 @@
 
 /* ---- long rows ---- */
 
-/* Lengths of the entries, of which none counts as long where codes say nothing of lengths. */
+/* Lengths of the entries. No entry counts as long if codes contain no lengths. */
 static void
 sort_by_length(const GrnndIndex *ix, const GrnndEntries *entries, GrnEntryLengths *e)
 {
@@ -36,7 +33,7 @@ grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
 	return e.lengths[e.order[e.nlong + nsample / 2]];
 }
 
-/* A row longer than the shortest of the long entry points replaces it. */
+/* Replaces the shortest of the long entry points by a longer row. */
 static bool
 enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
 		   const uint8_t *code, GrnFactor factor)
@@ -61,7 +58,7 @@ grnnd_note_length(const GrnndIndex *ix, GrnndLongest *longest, uint32 id, GrnFac
 
 	if (most == 0 || !grn_has_codes(&ix->encoder))
 		return;
-	/* a page may be looked at again */
+	/* a page may be read twice */
 	if ((i == most && length <= longest->lengths[i - 1]) ||
 		grn_find_id(longest->ids, longest->n, id) >= 0)
 		return;
@@ -78,7 +75,7 @@ grnnd_note_length(const GrnndIndex *ix, GrnndLongest *longest, uint32 id, GrnFac
 	longest->ids[i] = id;
 }
 
-/* A node that may become a long entry point. */
+/* A candidate for a long entry point. */
 typedef struct LongNode
 {
 	const GrnndIndex *ix;
@@ -116,11 +113,11 @@ typedef struct NewEntry
 	const GrnndIndex *ix;
 	uint32		id;
 	const GrnndPoint *p;
-	uint32		draw;			/* put_offered: the row's lot */
-	uint32		expected;		/* put_first: entries[0] as seen */
+	uint32		draw;			/* put_offered: the row's random number */
+	uint32		expected;		/* put_first: entries[0] when it was read */
 } NewEntry;
 
-/* Which entry a new row becomes, or 0. */
+/* Returns the entry that a new row takes, or 0. */
 static uint32
 entry_for_new(const NewEntry *n, const GrnndEntries *entries)
 {
@@ -152,9 +149,9 @@ put_offered(GrnndEntries *entries, void *arg)
 }
 
 /*
- * Entry points but the first, and the longest rows, are a sample of the rows, kept by
- * reservoir sampling: row number n replaces one of m with probability
- * m / n.  So they follow the data as it drifts.
+ * The entry points, except the first and the longest rows, are a sample of the rows by reservoir
+ * sampling: row number n replaces one of m entries with probability m / n. So entry points follow
+ * the data as it drifts.
  */
 void
 grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id, const GrnndPoint *p,

@@ -1,6 +1,4 @@
-/*
- * fit.h - codes of an index that began with few rows: fits, and when.
- */
+/* fit.h - fits of codes for an index that began with few rows, and when a fit is due. */
 #ifndef GRNND_FIT_H
 #define GRNND_FIT_H
 
@@ -8,50 +6,52 @@
 
 /* ---- fit_codes.c: fits and judges ---- */
 
-/* Rows from which on a codec fits others like them, by dimensions. */
+/* The number of rows, by dimensions, at which a codec fits later rows of the same kind. */
 extern uint32 grnnd_fit_rows(uint32 dim);
-/* Are codes to be fitted or judged, now that there is a node of this id? */
+/* Returns whether codes are due to be fitted or judged, given that a node of this id exists. */
 extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
 /*
- * Is the curve of recall to be measured anew, by what VACUUM or grnnd_fit() find?  limit: ids of
- * nodes are below it.
+ * Returns whether VACUUM or grnnd_fit() must measure the curve of recall anew. limit: all node ids
+ * are below this.
  */
 extern bool grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 							 uint32 limit);
-/* What grnnd_codes() calls the state of an index's codes (fit_schedule.c). */
+/* The state of an index's codes, as grnnd_codes() reports the state (fit_schedule.c). */
 extern const char *grnnd_codes_state(const GrnndMeta *meta);
 /*
- * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges
- * the codes of a fitted one; and measures recall.  It does nothing if nothing is due.  The caller
- * holds a lock on the table and the index, and none on a page.  It holds GRNND_UPKEEP_LOCK itself.
- * With heap given, the caller has both in ShareUpdateExclusiveLock and grnnd_try_lock_database(),
- * and it ends with an error (55P03) as soon as another session waits for one of all these locks,
- * or if GRNND_UPKEEP_LOCK is not to be had at once.
+ * Fits a codec to the rows of an unfitted index and gives all records their codes, or judges the
+ * codes of a fitted index; then measures recall. Does nothing if nothing is due.
+ *
+ * Locks: the caller holds a lock on the table and on the index, and no lock on a page. The function
+ * takes GRNND_UPKEEP_LOCK. With a heap, the caller holds table and index in
+ * ShareUpdateExclusiveLock, and grnnd_try_lock_database(). The function then fails with 55P03 as
+ * soon as another session waits for any of these locks, or if GRNND_UPKEEP_LOCK is taken.
  */
 extern void grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum);
 
 /* ---- fit_recall.c ---- */
 
 /*
- * Measures the recall of an index that a build has just written, whose builder could not, by the
- * rows of the table, in a share of the seconds that the build took, and puts it into the build's
- * report.  Returns the seconds; *curve has no queries where nothing could be measured.
+ * Measures the recall of an index that a build has just written, for a builder that could not. Uses
+ * rows of the table, takes a share of the seconds of the build, and writes the result into the
+ * build's report. Returns the seconds; *curve has no queries if nothing could be measured.
  */
 extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve);
 
 /* ---- fit_schedule.c: in which process, and when ---- */
 
 /*
- * Starts a background worker that fits or judges codes, if node id makes that due and no
- * attempt was made lately; at the transaction's commit if it has the table locked.
+ * Starts a background worker that fits or judges codes, if node id makes a fit due and no attempt
+ * was made lately. If this transaction has locked the table, the worker starts at commit.
  */
 extern void grnnd_ask_for_fit(Relation index, Relation heap, uint32 id);
 /*
- * The same, by the caller itself.  It holds the locks as for grnnd_fit_codes().  *begun: others are
- * to read the metapage anew, which the caller tells them, also after an error.
+ * Fits or judges codes in the calling process, with the locks of grnnd_fit_codes(). Sets *begun if
+ * backends must read the metapage anew: the caller then sends the invalidation, also after an
+ * error.
  */
 extern void grnnd_fit_in_vacuum(Relation index, bool *begun);
-/* Sets down on the metapage, whose copy this is, that codes were fitted or judged. */
+/* Notes on the metapage, of which `page` is a copy, that codes were fitted or judged. */
 extern void grnnd_note_success(Page page);
 
 #endif							/* GRNND_FIT_H */

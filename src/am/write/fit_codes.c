@@ -1,31 +1,30 @@
 /*
- * fit_codes.c - codes for an index that began with too few rows to fit a codec to, and
+ * fit_codes.c - fits codes for an index that began with too few rows for a codec, and judges
  * whether codes still serve an index that has grown.
  *
- * An index of few rows is "unfitted".  Its records have empty room for codes, and searches
- * compute exact distances of all neighbours, which costs little while there are few.  Past
- * grnnd_fit_rows() it is to be fitted; fit_schedule.c decides when, and in which process.
- * GRNND_UPKEEP_LOCK keeps vacuum out.  Searches and inserts go on meanwhile (steps 3
- * and 4: fit_fill.c; whether codes serve: fit_judge.c):
- *   1. A codec is fitted to a sample and written to its pages.
- *   2. The metapage says that the index is "filling".  Backends that read this give codes to
- *      all that they write, and look at none.
- *   3. Inserts that began with an older metapage are waited for.
- *   4. All records and entry points from before get their codes, page by page.
- *   5. The metapage says that there are codes.
- * A backend with a metapage from before step 5 looks at no code.  An attempt that fails
- * leaves the index unfitted or filling, and the next one goes on from there.  If codes would
- * not tell neighbours apart (estimate.h), the index stays unfitted until there are twice as
- * many rows.
+ * An index of few rows is "unfitted". Its records have empty room for codes, and searches compute
+ * exact distances of all neighbours, at little cost while rows are few. At grnnd_fit_rows() a fit
+ * is due; fit_schedule.c decides when, and in which process. GRNND_UPKEEP_LOCK keeps vacuum out.
+ * Searches and inserts go on meanwhile (fit_fill.c has steps 3 and 4, fit_judge.c the judgement):
+ * 1. A codec is fitted to a sample and written to its pages.
+ * 2. The metapage says "filling". Backends that read this state write codes with all their records,
+ *    and use no codes.
+ * 3. The fit waits for inserts that began with an older metapage.
+ * 4. All older records and entry points get their codes, page by page.
+ * 5. The metapage says that the index has codes.
  *
- * Whenever an index with codes has grown by a quarter, its codes are judged again.  Rows may
- * lie far from those that the codec was fitted to, or clusters may have become dense, so that
- * estimates no longer tell neighbours apart.  The metapage then says that codes are ignored:
- * records keep codes and get new ones, but searches do not estimate by them.
+ * A backend with a metapage from before step 5 uses no code. A failed attempt leaves the index
+ * unfitted or filling, and the next attempt goes on from that state. If codes would not tell
+ * neighbours apart (estimate.h), the index stays unfitted until the number of rows has doubled.
  *
- * Each fit and judgement ends with a new measurement of recall (fit_recall.c); where many rows were
- * replaced and no codes are due, that is all it is.  An index with codes and filter columns then
- * gets its lists of values (fit_lists.c).
+ * Whenever an index with codes has grown by a quarter, its codes are judged again. New rows may lie
+ * far from the rows of the fit, or clusters may have become dense, and estimates then no longer
+ * tell neighbours apart. The metapage then says that codes are ignored: records keep codes and get
+ * new codes, but searches make no estimates.
+ *
+ * Each fit and judgement ends with a new measurement of recall (fit_recall.c). Where many rows were
+ * replaced and no codes are due, measuring is the only step. An index with codes and filter columns
+ * then gets its lists of values (fit_lists.c).
  */
 #include "am/write/fit_impl.h"
 
@@ -77,7 +76,7 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 	return codes_due(meta, id) || grnnd_lists_due(meta, id);
 }
 
-/* To be called often: hears a cancel, and ends with an error where others wait for us. */
+/* Must be called often: handles a cancel, and fails if another session waits for our locks. */
 void
 grnnd_fit_breathe(const Fit *f)
 {
@@ -117,7 +116,10 @@ grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 	f->state = (GrnState) rec->state;
 }
 
-/* Brings a node's row to f->x.  False: that is no node, or one of the states not wanted. */
+/*
+ * Copies a node's row to f->x. Returns false if the record is no node, or is in a state that the
+ * caller does not want.
+ */
 bool
 grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 {
@@ -128,9 +130,9 @@ grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 }
 
 /*
- * Allocates rows and fills them with a reservoir sample.  False: there are not enough that are
- * alive.  A few may be missing: an insert that finds a fit to be due asks for it while others
- * have yet to write the records of smaller ids.
+ * Allocates rows and fills them with a reservoir sample. Returns false if too few rows are alive. A
+ * few may be missing: an insert that finds a fit due requests the fit while concurrent inserts have
+ * yet to write records of smaller ids.
  */
 static bool
 sample_rows(Fit *f)
@@ -174,7 +176,7 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	}
 }
 
-/* The unit of norms, by the sample if the metric has none. */
+/* The unit of norms: from the sample if the metric has none. */
 static float
 norm_unit(const Fit *f)
 {
@@ -242,7 +244,7 @@ write_codec(const Fit *f)
 		GenericXLogState *xlog;
 		Page		page;
 
-		/* the build has left zeroes (write_index.c), or an earlier attempt has written */
+		/* the page holds the build's zeroes (write_index.c), or an earlier attempt's bytes */
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 		xlog = GenericXLogStart(f->index);
 		page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
@@ -276,7 +278,7 @@ grnnd_fit_write_meta(Fit *f, bool done)
 
 /* ---- the whole ---- */
 
-/* Steps 1 and 2.  False: the codes would not tell neighbours apart. */
+/* Steps 1 and 2. Returns false if the codes would not tell neighbours apart. */
 static bool
 begin_filling(Fit *f)
 {
@@ -295,13 +297,13 @@ begin_filling(Fit *f)
 	return true;
 }
 
-/* False: there are too few rows for a codec. */
+/* Returns false if the index has too few rows for a codec. */
 static bool
 fit_or_judge(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
 
-	/* in whatever state the index is, what is judged is its codes */
+	/* the index's codes are judged, whatever the state of the index */
 	f->ix.codec = f->ix.encoder;
 	if (meta->fit_state == GRNND_FITTED)
 		meta->codes_ignored = !grnnd_fit_codes_tell(f);
@@ -315,7 +317,7 @@ fit_or_judge(Fit *f)
 		meta->codes_ignored = !grnnd_fit_codes_tell(f);
 	}
 	meta->judged = f->limit;
-	/* as searches are going to have it */
+	/* measure with the codes that searches will use */
 	if (meta->codes_ignored || meta->fit_state != GRNND_FITTED)
 		f->ix.codec.shape = GRN_NO_CODES;
 	return true;
@@ -333,7 +335,7 @@ fit(Fit *f)
 		return;
 	codes = codes_due(meta, f->limit - 1);
 	recall = codes || grnnd_recall_due(f->index, meta, &f->ix.notes, f->limit);
-	/* somebody else may have been first */
+	/* another process may have done this already */
 	if (!recall && !grnnd_lists_due(meta, f->limit - 1))
 		return;
 	f->x = palloc(meta->dim * sizeof(float));
@@ -345,7 +347,7 @@ fit(Fit *f)
 		grnnd_fit_write_meta(f, true);
 	if (grnnd_lists_due(meta, f->limit - 1))
 		grnnd_fit_lists(f);
-	/* backends that do not hear of it, since this transaction aborts, have worse recall */
+	/* without the message (this transaction aborts) backends only have worse recall */
 	if (!f->in_vacuum)
 		CacheInvalidateRelcache(f->index);
 }

@@ -1,6 +1,6 @@
 /*
- * fit_fill.c - codes for all records and entry points of an index that has got a codec
- * (steps 3 and 4 of fit_codes.c).
+ * fit_fill.c - codes for all records and entry points of an index that has got a codec (steps 3 and
+ * 4 of fit_codes.c).
  */
 #include "am/write/fit_impl.h"
 
@@ -17,12 +17,12 @@
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
 
-/* How long to wait before looking again whether inserts have ended. */
+/* Milliseconds between two checks whether inserts have ended. */
 #define WRITERS_MS 5
 
 /*
- * Makes the codes of the nodes from f->first to f->end.  As long as vacuum is kept out, none of
- * them becomes anything else than a dead node.
+ * Makes the codes of the nodes from f->first to f->end. While vacuum is kept out, a node can become
+ * nothing but a dead node.
  */
 static void
 encode_nodes(Fit *f)
@@ -52,7 +52,7 @@ encode_nodes(Fit *f)
 	MemoryContextDelete(context);
 }
 
-/* The code of node id, if it is at hand. */
+/* The code of node id, if the code is at hand. */
 static const uint8_t *
 code_of(const Fit *f, uint32 id, GrnFactor *factor)
 {
@@ -65,8 +65,8 @@ code_of(const Fit *f, uint32 id, GrnFactor *factor)
 }
 
 /*
- * Codes that are not at hand stay as they are: of nodes that came since, whose inserts have
- * written them, or of those that have their turn before or after.
+ * Writes the codes at hand into a record. Other codes stay: codes of newer nodes were written by
+ * their inserts, and codes of older or later ranges have their own pass.
  */
 static void
 put_codes(const Fit *f, GrnRecord *rec, uint32 id)
@@ -145,7 +145,7 @@ grnnd_fit_fill(Fit *f)
 	Size		each = f->ix.layout.code_bytes + sizeof(GrnFactor) + sizeof(bool);
 	Size		room;
 
-	/* not in the lock's queue, where new inserts would wait behind us */
+	/* not in the lock's queue, because new inserts would wait behind this request */
 	while (!grnnd_try_lock(f->index, GRNND_WRITERS_LOCK, ShareLock))
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -1,12 +1,12 @@
 /*
- * fit_judge.c - whether codes tell neighbours apart: by nodes spread over the index, each
- * with its neighbours' distances and estimates, as builds judge.
+ * fit_judge.c - judges whether codes tell neighbours apart, as builds do: by nodes spread over the
+ * index, each with its neighbours' distances and estimates.
  */
 #include "am/write/fit_impl.h"
 
 #include "utils/memutils.h"
 
-/* Nodes by which codes are judged; each costs a visit and one for each neighbour. */
+/* Nodes by which codes are judged. Each costs a visit, and a visit for each neighbour. */
 #define PROBES (GRN_JUDGED_VERTICES / 4)
 
 typedef struct Probe
@@ -26,7 +26,7 @@ take_node(void *arg, const GrnRecord *rec, const void *vec)
 	memcpy(probe->ids, grn_rec_ids(&probe->f->ix.layout, rec), rec->count * sizeof(uint32));
 }
 
-/* Counts the pairs of one node's neighbours; of a node that is gone, none. */
+/* Counts the pairs of one node's neighbours; none if the node is gone. */
 static void
 probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
 {
@@ -56,7 +56,7 @@ probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
 	grn_judge_neighbours(distances, estimates, n, judgement);
 }
 
-/* Whether the codec tells neighbours apart, as in builds. */
+/* Returns whether the codec tells neighbours apart, as in builds. */
 bool
 grnnd_fit_codes_tell(Fit *f)
 {

@@ -1,26 +1,27 @@
 /*
- * fit_lists.c - lists of values for an index that was built without codes, and so without lists:
- * when it has got codes, and of every index anew whenever it has grown to four times its size or
- * nearly.  Then there are to be more buckets, and books that know today's values.
- *   1. A book for each ordered column is fitted to a sample of its values, and one for each array
- *      to a sample of its elements.
- *   2. GRNND_WRITERS_LOCK keeps inserts out for a moment.  The metapage says that there are no
- *      lists, books and an empty directory are written, and the metapage says that lists of
- *      another generation are filling.
- *   3. All nodes are read in file order, and their rows added to the lists, in the order of
- *      buckets, as many at a time as memory holds.  Records of earlier lists are freed.
- *   4. The metapage says that lists are whole.
- * An insert reads the metapage under the lock, so from step 2 on it adds its row to the new lists,
- * and every node that it finds and that they lack has yet to be read.  A scan that has read
- * lists looks at the metapage afterwards: if that still names them, no insert that its snapshot
- * sees has written to others.  Long lists get groups, of the rows that are at hand at a time, and
- * a guide that grows with them.  An attempt that ends before step 4 leaves lists that nobody reads,
- * and the next one begins at step 1.
+ * fit_lists.c - makes the lists of values of an index that was built without codes, and so without
+ * lists, as soon as the index has codes. Remakes the lists of every index that has grown about
+ * fourfold: more rows want more buckets, and books that know today's values.
+ * 1. A book for each ordered column is fitted to a sample of the column's values, and a book for
+ *    each array column to a sample of its elements.
+ * 2. GRNND_WRITERS_LOCK keeps inserts out for a moment. The metapage says that the index has no
+ *    lists; books and an empty directory are written; the metapage says that lists of a new
+ *    generation are filling.
+ * 3. All nodes are read in file order, and their rows are added to the lists in the order of
+ *    buckets, as many at a time as memory holds. Records of earlier lists are freed.
+ * 4. The metapage says that the lists are complete.
  *
- * Records do not say which elements an array has, so rows of the table are read for those.
+ * An insert reads the metapage under the lock. So from step 2 on an insert adds its row to the new
+ * lists, and step 3 has yet to read every node that an insert finds and that the lists lack. A scan
+ * that has read lists reads the metapage afterwards: if the metapage still names the same lists,
+ * every insert that the snapshot sees has written to these lists. Long lists get groups of the rows
+ * at hand, and a guide that grows with the groups. An attempt that ends before step 4 leaves lists
+ * that nobody reads, and the next attempt begins at step 1.
  *
- * Signatures never change.  Those of an index that was built without codes are hashes, and the
- * books serve ranks alone.  Where signatures go by a build's books, these stay.
+ * Records do not say which elements an array has, so step 3 reads array values from the table.
+ *
+ * Signatures never change. Signatures of an index that was built without codes are hashes, and the
+ * books serve ranks alone. If signatures depend on a build's books, these books stay.
  */
 #include "am/write/fit_impl.h"
 
@@ -40,13 +41,13 @@
 #include "am/write/maintenance.h"
 #include "graph/stored/group.h"
 
-/* Values of a column that its book is fitted to. */
+/* Values of a column to which its book is fitted. */
 #define BOOK_ROWS 30000
-/* They are made anew where the nodes have so many times doubled, or nearly. */
+/* Lists are remade when the number of nodes has doubled about this many times. */
 #define DOUBLINGS 2
-/* Rows that are sorted at once, at most: no cancel is heard meanwhile. */
+/* Rows sorted at once, at most: a sort does not handle a cancel. */
 #define SORTED_ROWS (1 << 20)
-#define GROUPING_BYTES 90		/* that rows of a list take while they get groups, about */
+#define GROUPING_BYTES 90		/* memory for each row of a list while groups are made, about */
 
 bool
 grnnd_lists_due(const GrnndMeta *meta, uint32 id)
@@ -64,7 +65,7 @@ grnnd_lists_due(const GrnndMeta *meta, uint32 id)
 
 /* ---- reading records ---- */
 
-/* Copies a page of records; false: it is new. */
+/* Copies a page of records. Returns false if the page is new. */
 static bool
 copy_page(Fit *f, uint32 first, char *page)
 {
@@ -84,7 +85,7 @@ copy_page(Fit *f, uint32 first, char *page)
 	return true;
 }
 
-/* The values of a record's TIDs, and how many there are. */
+/* The values of a record's TIDs, and their number. */
 static const uint8 *
 values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 {
@@ -94,7 +95,10 @@ values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 
 /* ---- step 1 ---- */
 
-/* Counts the elements of a record's first TID: counts [columns][GRNND_CLASSES], of arrays alone. */
+/*
+ * Counts the elements of a record's first TID, for array columns alone: counts
+ * [columns][GRNND_CLASSES].
+ */
 static void
 count_elements(const Fit *f, GrnndRowElements *table, const GrnRecord *rec, const uint8 *values,
 			   uint32 *counts)
@@ -107,7 +111,7 @@ count_elements(const Fit *f, GrnndRowElements *table, const GrnRecord *rec, cons
 			grnnd_count_elements(&columns->attr[c], elements, counts + (Size) c * GRNND_CLASSES);
 }
 
-/* Books that are to be, palloc'd. */
+/* Makes the new books, palloc'd. */
 static GrnSigBook *
 fit_books(Fit *f, GrnndRowElements *table)
 {
@@ -190,7 +194,10 @@ begin_lists(Fit *f, GrnndRowElements *table)
 	uint32		most = meta->list_pages * GRNND_LISTS_PER_PAGE / meta->ncolumns;
 
 	grnnd_test_point("lists-fitted");
-	/* as vacuum waits for inserts; nobody else waits for us, who hold no lock on a page */
+	/*
+	 * Vacuum waits for inserts in the same way. Nobody else waits for this process, because the
+	 * process holds no lock on a page.
+	 */
 	grnnd_lock(f->index, GRNND_WRITERS_LOCK, ExclusiveLock);
 	meta->list_state = GRNND_LISTS_FILLING;
 	meta->list_buckets = 0;
@@ -199,7 +206,7 @@ begin_lists(Fit *f, GrnndRowElements *table)
 	write_books(f, books);
 	grnnd_clear_lists(f->index, &f->ix);
 	f->limit = f->store.id_limit = grnnd_id_limit(f->index, &f->ix);
-	/* room for the nodes that come until there are others */
+	/* room for the nodes that come before the lists are remade */
 	meta->list_buckets = grnnd_list_buckets(&f->ix.layout, (uint64) f->limit << DOUBLINGS / 2);
 	meta->list_buckets = Min(meta->list_buckets, most);
 	meta->list_scale = (uint8) pg_leftmost_one_pos32(f->limit);
@@ -212,23 +219,23 @@ begin_lists(Fit *f, GrnndRowElements *table)
 
 /* ---- step 3 ---- */
 
-/* A row that waits for its list. */
+/* A row that is to be added to its list. */
 typedef struct Listed
 {
 	uint32		bucket;
 	uint32		rank;
-	uint32		node;			/* of those at hand */
+	uint32		node;			/* position among the nodes at hand */
 } Listed;
 
 typedef struct Gather
 {
 	Fit		   *f;
-	GrnndRowElements *table;	/* NULL: there are no arrays */
-	uint32		most;			/* rows of lists that a TID makes, at most */
+	GrnndRowElements *table;	/* NULL: no column is an array */
+	uint32		most;			/* rows of lists for each TID, at most */
 	Listed	   *rows;			/* [nrows], of room row_room */
 	uint32		nrows;
 	uint32		row_room;
-	uint32	   *ids;			/* [nnodes], of room node_room, as those that follow */
+	uint32	   *ids;			/* [nnodes], of room node_room, as the next three */
 	GrnFactor  *factors;
 	uint8	   *codes;			/* [code_bytes] each */
 	uint8	   *sigs;			/* [sig_bytes] each */
@@ -277,7 +284,7 @@ breathe(void *f)
 	grnnd_fit_breathe(f);
 }
 
-/* A row that is at hand. */
+/* The list row of a row at hand. */
 static GrnListRow
 row_at_hand(const Gather *g, const Listed *row)
 {
@@ -287,7 +294,10 @@ row_at_hand(const Gather *g, const Listed *row)
 						 g->codes + (Size) row->node * l->code_bytes, g->sigs + (Size) row->node * l->sig_bytes};
 }
 
-/* Writes rows [n] at hand as a group; recs: room for its records.  Returns the id of the first. */
+/*
+ * Writes rows [n] at hand as a group; recs: room for the group's records. Returns the id of the
+ * first record.
+ */
 static uint32
 write_group(Gather *g, uint32 bucket, const GrnGrouped *rows, uint32 n, char *recs)
 {
@@ -311,7 +321,7 @@ write_group(Gather *g, uint32 bucket, const GrnGrouped *rows, uint32 n, char *re
 		: grnnd_new_page(f->index, f->heap, ix, recs, records);
 }
 
-/* Adds rows [n] at hand to a bucket as groups, and a part of its guide. */
+/* Adds rows [n] at hand to a bucket as groups, and a part of the bucket's guide. */
 static void
 add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 {
@@ -366,7 +376,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	pfree(grouped);
 }
 
-/* Adds what is at hand to the lists. */
+/* Adds all rows at hand to the lists. */
 static void
 flush(Gather *g)
 {
@@ -403,7 +413,7 @@ flush(Gather *g)
 	grnnd_test_point("lists-flushed");
 }
 
-/* Takes the values of a TID of the newest node.  before: those of the TID before, or NULL. */
+/* Takes the values of a TID of the newest node. before: the values of the previous TID, or NULL. */
 static void
 gather_value(Gather *g, const uint8 *values, const uint8 *before, const uint8 *elements)
 {
@@ -414,7 +424,7 @@ gather_value(Gather *g, const uint8 *values, const uint8 *before, const uint8 *e
 		uint32		ranks[GRNND_MOST_ELEMENTS];
 		uint32		n = grnnd_list_ranks(ix->attrs, ix->books, c, values, elements, ranks);
 
-		/* most rows of a node have the same value; twice does no harm */
+		/* most rows of a node have the same value; adding a row twice does no harm */
 		if (before != NULL && ix->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY &&
 			grnnd_attr_rank(ix->attrs, ix->books, c, before) == ranks[0])
 			continue;
@@ -424,7 +434,7 @@ gather_value(Gather *g, const uint8 *values, const uint8 *before, const uint8 *e
 	}
 }
 
-/* Takes the values beside a record's TIDs [n], which are a node's. */
+/* Takes the values beside a record's TIDs [n], all of one node. */
 static void
 gather_values(Gather *g, const GrnRecord *node, uint32 id, const GrnRecord *rec,
 			  const uint8 *values, uint32 n)
@@ -467,7 +477,7 @@ gather_record(Gather *g, const GrnRecord *rec, uint32 id)
 	if (rec->state == GRN_TIDS)
 	{
 		id = grn_tids_owner(rec, &version);
-		/* an insert that failed has left it to nobody */
+		/* the chained record of a failed insert belongs to no node */
 		if (id >= g->f->limit ||
 			grnnd_copy_record(g->f->index, ix, id, g->owner, NULL) != GRN_NODE ||
 			g->owner->version != version)
@@ -503,7 +513,7 @@ fill_lists(Fit *f, GrnndRowElements *table)
 {
 	const GrnLayout *l = &f->ix.layout;
 	char	   *page = palloc(BLCKSZ);
-	/* scans that know of earlier lists may come to their records until then */
+	/* scans that know the earlier lists may read their records until this XID */
 	FullTransactionId stamp = ReadNextFullTransactionId();
 	Gather		g;
 

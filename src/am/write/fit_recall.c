@@ -1,18 +1,18 @@
 /*
- * fit_recall.c - the recall of searches, measured anew in an index that was changed row by row.
+ * fit_recall.c - measures the recall of searches anew in an index that was changed row by row.
  *
- * As the build does (pipeline_recall.c): some nodes of the index are queries, absent from their own
- * searches (absent.h); one reading of all records finds their nearest; the searches are those of
- * scans.  It takes a few times as long as that reading alone.
+ * The method is the build's (pipeline_recall.c): some nodes of the index are queries, each absent
+ * from its own searches (absent.h); one reading of all records finds their nearest rows; the
+ * searches run as scans do. All searches take a few times as long as the reading.
  *
- * What rows inserted one by one cost recall differs from data to data: twice the rows needed 1.1 to
- * 2.3 times the width (test/bench/recall/results.md).  So a guess (width.c) serves between two
- * measurements alone.
+ * How much recall inserted rows cost differs from data to data: at twice the rows searches needed
+ * 1.1 to 2.3 times the width (test/bench/recall/results.md). So the guess of width.c serves only
+ * between two measurements.
  *
- * Distances are those of stored vectors, which are rows rounded to 8 or 4 bits at most.  Where they
- * are rounded to fewer, or are sketches, they cannot tell which rows are the nearest.  Then the
- * rows of the CANDIDATES nearest vectors are read from the table (fit_rows.c), and of all nodes
- * that searches find.  A build of sketches ends with this, because the builder has no rows.
+ * Distances are computed from stored vectors, whose rows are rounded to 8 or 4 bits at most.
+ * Vectors of fewer bits, and sketches, cannot tell which rows are the nearest. Then the function
+ * reads from the table (fit_rows.c) the rows of the CANDIDATES nearest vectors, and of all nodes
+ * that searches find. A build of sketches ends with this step, because the builder has no rows.
  */
 #include "am/write/fit_impl.h"
 
@@ -29,37 +29,37 @@
 #include "am/page.h"
 #include "am/width.h"
 
-/* Searches need not be wider by more than this factor before they are measured again. */
+/* Recall is measured again when searches may need a width larger by this factor. */
 #define MOST_STRETCH 1.15
-#define LEAST_IDS 1000			/* an index of fewer is not worth it */
+#define LEAST_IDS 1000			/* smaller indexes are not measured */
 
 /*
- * Queries, as many as so many multiplications allow (of a million rows of 128 dimensions the least
- * number, about a second).
+ * The number of queries is as large as MULTIPLICATIONS allow (at a million rows of 128 dimensions
+ * the least number, about a second).
  */
 #define LEAST_QUERIES 24
 #define MOST_QUERIES 400
 #define MULTIPLICATIONS 2e9
-#define DRAWS 8					/* of ids, for each query */
-/* A build measures with so many first, and then with as many as its share of time has room for. */
+#define DRAWS 8					/* random ids for each query */
+/* A build measures this many queries first, and then as many as its share of time allows. */
 #define BUILD_FIRST 8
 #define BUILD_SHARE 0.04
 #define BUILD_LEAST_SECONDS 0.03
-/* Each such query runs at all widths, the others until they have found the nearest 10. */
+/* Every fourth query runs at all widths; the rest run until they have found their nearest 10. */
 #define WIDE_EVERY 4
 
 /*
- * Above this share of free slots nothing is measured: rows that come for them will change recall,
- * and nobody counts them.
+ * Nothing is measured if more than this share of slots is free: the rows that will fill the slots
+ * change recall, and nothing counts these rows.
  */
 #define MOST_FREE 0.3
 
 #define DEAD_LIMIT 64
 
-/* Of ten nearest rows the 120 nearest sketches hold 1.00 (am/types/sparsevec.c). */
+/* For ten nearest rows, the 120 nearest sketches contain 1.00 of them (am/types/sparsevec.c). */
 #define CANDIDATES (4 * GRN_CURVE_MOST_K)
 
-#define ALIGNMENT 64			/* of grn_query_make() */
+#define ALIGNMENT 64			/* as grn_query_make() requires */
 
 static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
@@ -68,15 +68,15 @@ typedef struct Asked
 {
 	uint32		id;
 	ItemPointerData tid;
-	Datum		value;			/* of the row, where rows are read */
+	Datum		value;			/* the row's value, if rows are read from the table */
 	float	   *x;				/* [dim] */
-	void	   *made;			/* x made ready, or NULL */
+	void	   *made;			/* x prepared by grn_query_make(), or NULL */
 	uint32		n;
-	float		nearest[CANDIDATES];	/* [n] the least distances, sorted */
-	ItemPointerData rows[CANDIDATES];	/* [n] one row of each */
+	float		nearest[CANDIDATES];	/* [n] smallest distances, sorted */
+	ItemPointerData rows[CANDIDATES];	/* [n] one row for each distance */
 } Asked;
 
-/* What queries have found, added up, and then on average. */
+/* Results of queries: sums, and in the end averages. */
 typedef struct Outcome
 {
 	GrnRecallCurve curve;
@@ -86,18 +86,18 @@ typedef struct Outcome
 typedef struct Measure
 {
 	Fit		   *f;
-	FitRows    *rows;			/* NULL: stored vectors will do */
-	uint32		most;			/* nearest that are kept */
-	uint32		first;			/* of this round's queries */
-	uint32		nqueries;		/* of all rounds */
+	FitRows    *rows;			/* NULL: stored vectors suffice */
+	uint32		most;			/* nearest rows kept for each query */
+	uint32		first;			/* number of the first query of this round */
+	uint32		nqueries;		/* queries of all rounds */
 	Asked		queries[MOST_QUERIES];
-	uint64		draws;			/* ids, */
-	uint32		drawn;			/* slots that were looked at, */
-	uint32		nfree;			/* and those that hold nothing */
-	uint32		id;				/* of the record that is visited */
+	uint64		draws;			/* ids drawn */
+	uint32		drawn;			/* slots read */
+	uint32		nfree;			/* free slots among these */
+	uint32		id;				/* id of the record being visited */
 } Measure;
 
-/* Do the stored vectors tell which rows are the nearest? */
+/* Returns whether stored vectors tell which rows are the nearest. */
 static bool
 vectors_tell(const GrnndType *type, const GrnndMeta *meta)
 {
@@ -117,7 +117,7 @@ grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 
 /* ---- queries ---- */
 
-/* A GrnVisitFn, arg a Measure: takes a node of a single row, which is what others are. */
+/* A GrnVisitFn, arg a Measure: takes a node of a single row, as most nodes are. */
 static void
 take_query(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -150,7 +150,10 @@ is_free(Fit *f, uint32 id)
 	return result;
 }
 
-/* Draws more nodes at random, each once, and no entry points: searches would lack those. */
+/*
+ * Draws more nodes at random, each at most once. Entry points are left out, because searches need
+ * them.
+ */
 static void
 draw(Measure *m, const GrnndEntries *entries, uint32 more)
 {
@@ -177,7 +180,7 @@ draw(Measure *m, const GrnndEntries *entries, uint32 more)
 	}
 }
 
-/* Makes the queries ready as searches do, so that distances are the same. */
+/* Prepares the queries as searches do, so that distances are the same. */
 static void
 make_ready(Measure *m)
 {
@@ -213,7 +216,7 @@ keep(const Measure *m, Asked *q, float d, const uint8 *tid)
 	memcpy(&q->rows[at], tid, GRN_TID_BYTES);
 }
 
-/* A GrnVisitFn, arg a Measure: holds a row against all queries. */
+/* A GrnVisitFn, arg a Measure: compares a row with all queries. */
 static void
 compare(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -221,7 +224,7 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 	const GrnLayout *l = &m->f->ix.layout;
 	GrnComparison comparison = m->f->ix.key.metric->comparison;
 
-	/* (one without TIDs of its own has a chain; it is not looked at where rows are read) */
+	/* a record without TIDs of its own has a chain; such records are skipped if rows are read */
 	if (rec->state != GRN_NODE || (m->rows != NULL && rec->ntids == 0))
 		return;
 	for (uint32 i = m->first; i < m->nqueries; i++)
@@ -244,7 +247,10 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Ranks by the rows what is nearest by stored vectors.  False: the query's row is not seen. */
+/*
+ * Sorts the nearest stored vectors by the distances of their rows. Returns false if the query's row
+ * is invisible.
+ */
 static bool
 read_nearest(Measure *m, Asked *q)
 {
@@ -273,7 +279,7 @@ read_all_nearest(Measure *m)
 
 /* ---- searches ---- */
 
-/* Of the k nearest so many are found; *first: the nearest is. */
+/* Returns how many of the k nearest were found; *first: whether the nearest was. */
 static uint32
 hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
 {
@@ -282,7 +288,7 @@ hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32
 	uint32		taken = 0;
 
 	*first = false;
-	/* scans order all that they find by the rows */
+	/* scans sort all found rows by exact distance */
 	for (uint32 i = 0; i < nfound && count < k && m->rows != NULL; i++)
 		if (found[i].id != q->id && found[i].ntids > 0)
 		{
@@ -304,7 +310,7 @@ hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32
 	return count;
 }
 
-/* Adds what query i finds at each width to the sums. */
+/* Adds the results of query i at each width to the sums. */
 static void
 search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 {
@@ -312,13 +318,13 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 	const Asked *q = &m->queries[i];
 	bool		wide = i % WIDE_EVERY == 0;
 	uint32		few = Min(ks[0], q->n);
-	uint32		found = 0;		/* of the few nearest */
-	bool		first = false;	/* the nearest is among them */
+	uint32		found = 0;		/* found among the few nearest */
+	bool		first = false;	/* whether the nearest was found */
 
 	f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
 	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
 	{
-		/* what a narrow search has found wider ones find, too */
+		/* wider searches find all rows that a narrow search finds */
 		if (wide || found < few)
 		{
 			GrnSearchParams params = {
@@ -365,7 +371,7 @@ seconds_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
-/* Measures with so many more queries, which is what one reading of all records costs. */
+/* Measures with this many more queries, at the cost of one reading of all records. */
 static void
 measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sums)
 {
@@ -395,8 +401,8 @@ measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sum
 }
 
 /*
- * The curve of searches as they are; without queries where it is not to be had.  seconds: what it
- * may take; 0: MULTIPLICATIONS decide.  *free: the share of slots that are.
+ * Measures the curve of recall; the curve has no queries if recall cannot be measured. seconds:
+ * time limit; 0: MULTIPLICATIONS decide. *free: the share of free slots.
  */
 static void
 measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
@@ -416,7 +422,7 @@ measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
 	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
-	/* as searches of pages in memory, whatever is in memory now */
+	/* as if all pages were in memory, whatever is in memory now */
 	f->store.base.mate = NULL;
 	if (seconds <= 0)
 		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
@@ -471,7 +477,7 @@ grnnd_fit_measure(Fit *f)
 	return true;
 }
 
-/* Puts what a build has measured in the end into its report. */
+/* Writes the final measurement of a build into its report. */
 static void
 write_report(Relation index, GrnndReport *report, GrnndMissed *missed)
 {
@@ -485,7 +491,7 @@ write_report(Relation index, GrnndReport *report, GrnndMissed *missed)
 	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MISSED, missed, sizeof(*missed));
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
-	/* this backend has a copy by now */
+	/* this backend may hold a copy by now */
 	CacheInvalidateRelcache(index);
 }
 

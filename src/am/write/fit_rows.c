@@ -1,9 +1,9 @@
 /*
- * fit_rows.c - distances of the table's rows, where recall is measured and stored vectors say too
- * little of the rows (fit_recall.c).
+ * fit_rows.c - distances of the table's rows, for indexes whose stored vectors are too coarse to
+ * measure recall (fit_recall.c).
  *
- * VACUUM measures no such recall: other backends do not wait for its snapshot before they remove
- * what a row has stored out of line.
+ * VACUUM does not measure recall by rows: other backends do not wait for VACUUM's snapshot before
+ * they remove values stored out of line.
  */
 #include "am/write/fit_impl.h"
 
@@ -31,7 +31,7 @@ struct FitRows
 	EState	   *estate;
 	FmgrInfo	distance;
 	Oid			collation;
-	MemoryContext value;		/* while a row is measured */
+	MemoryContext value;		/* reset after each row */
 };
 
 FitRows *
@@ -64,7 +64,10 @@ grnnd_fit_rows_end(FitRows *r)
 	table_close(r->heap, NoLock);
 }
 
-/* The value of a row, in the slot's or r->value's memory.  False: there is none to be seen. */
+/*
+ * Returns the value of a row, in memory of the slot or of r->value. Returns false if the row is
+ * invisible.
+ */
 static bool
 fetch_value(FitRows *r, const ItemPointerData *tid, Datum *value)
 {

@@ -1,18 +1,18 @@
 /*
- * fit_schedule.c - when an index's codes are fitted and judged (fit_codes.c), and by which
- * process.  No statement that writes a row does it: the statement would wait, or fail by its
- * own time limit again and again.
+ * fit_schedule.c - decides when an index's codes are fitted and judged (fit_codes.c), and by which
+ * process. No statement that writes a row fits codes: the statement would wait, or reach its own
+ * time limit again and again.
  *
- *  - An insert that finds it due starts a background worker and goes on.  If its transaction
- *    has the table locked, having created it perhaps, the worker is started at the commit.  The
- *    worker goes on with all other indexes of its database that are due.  A database has one
- *    worker at work, the server two.
- *  - VACUUM does it after its own work, and looks at what became of recall, too.
- *  - grnnd_fit() does it for the index's owner; grnnd_codes() tells how things stand.
+ * - An insert that finds a fit due starts a background worker and goes on. If the insert's
+ *   transaction has locked the table (perhaps created the table), the worker starts at commit. The
+ *   worker then fits all indexes of its database that are due. At most one worker runs in a
+ *   database, and two in the server.
+ * - VACUUM fits after its own work, and also checks whether recall must be measured.
+ * - grnnd_fit() fits for the index's owner; grnnd_codes() shows the state.
  *
- * A process that begins first writes the time on the metapage (GrnndAttempt).  Inserts and
- * VACUUM then leave the index alone for a while, whether the worker is at work, could not be
- * started, failed, or was killed.  That while doubles with each attempt without success.
+ * A process that begins a fit first writes the time on the metapage (GrnndAttempt). Inserts and
+ * VACUUM then leave the index alone for a while, whether the worker is running, could not be
+ * started, failed, or was killed. This time doubles with each attempt without success.
  */
 #include "am/write/fit.h"
 
@@ -57,24 +57,28 @@
 #include "am/page.h"
 #include "am/write/lock.h"
 
-/* Time until the next attempt: this after the first, and how often it doubles. */
+/*
+ * Time until the next attempt: RETRY_MS after the first failure, doubled RETRY_DOUBLINGS times at
+ * most.
+ */
 #define RETRY_MS 10000
 #define RETRY_DOUBLINGS 8		/* 43 minutes */
 
-/* A worker tries to lock a table that often, at this interval. */
+/* A worker tries this often to lock a table, at this interval. */
 #define LOCK_TRIES 100
 #define LOCK_TRY_MS 10
 
-/* Workers at work in all databases together. */
+/* Workers running in all databases together. */
 #define WORKERS 2
 
 /*
  * A worker's fit may take as long as a statement of the table's owner, and at most FIT_MS and
- * FIT_PAGE_MS for each page of the index: functions of an index may be any role's, and may sleep.
+ * FIT_PAGE_MS for each page of the index: functions of an index may belong to any role, and may
+ * sleep.
  */
 #define FIT_MS 300000
 #define FIT_PAGE_MS 10
-/* A function may catch the error of that limit.  This much later the worker ends. */
+/* A function may catch the error of the time limit. The worker ends this much later. */
 #define CANCEL_MS 1000
 
 extern PGDLLEXPORT void grnnd_fit_main(Datum arg);
@@ -104,8 +108,8 @@ grnnd_note_success(Page page)
 }
 
 /*
- * Looks at a metapage that is locked.  False: nothing is due, or an attempt was made lately.  No
- * error where the index is damaged or of another version, for that would stop VACUUM.
+ * Checks a locked metapage. Returns false if nothing is due, or if an attempt was made lately. No
+ * error for an index that is damaged or of another version, because an error would stop VACUUM.
  */
 static bool
 may_try(Relation index, const GrnndKey *key, const GrnndAttrs *attrs, Page page,
@@ -123,13 +127,16 @@ may_try(Relation index, const GrnndKey *key, const GrnndAttrs *attrs, Page page,
 	limit = (uint64) (blocks - meta->first_node_block) / l.span * l.per_page;
 	limit = Min(limit, GRN_MAX_NODES);
 	grnnd_read_notes(page, &notes);
-	/* a clock that was set back since does not count */
+	/* a time in the future comes from a clock that was set back, and does not count */
 	return limit > 0 && (grnnd_fit_due(meta, (uint32) limit - 1) ||
 						 grnnd_recall_due(index, meta, &notes, (uint32) limit)) &&
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 
-/* Is an attempt due, and was no other made lately?  With record, sets one down, the caller's. */
+/*
+ * Returns whether a fit is due and no attempt was made lately. With `record`, notes the caller's
+ * attempt on the metapage.
+ */
 static bool
 check_due(Relation index, bool record)
 {
@@ -181,11 +188,11 @@ grnnd_fit_in_vacuum(Relation index, bool *begun)
 
 /* ---- the background worker ---- */
 
-/* What a worker is told, in bgw_extra. */
+/* A worker's task, in bgw_extra. */
 typedef struct FitJob
 {
 	Oid			database;
-	Oid			index;			/* whose attempt is on the metapage already; or InvalidOid */
+	Oid			index;			/* an index whose attempt is already on the metapage, or InvalidOid */
 } FitJob;
 
 StaticAssertDecl(sizeof(FitJob) <= BGW_EXTRALEN, "a worker's job fits where it is passed");
@@ -194,12 +201,12 @@ StaticAssertDecl(sizeof(FitJob) <= BGW_EXTRALEN, "a worker's job fits where it i
 static BackgroundWorkerHandle *my_worker;
 
 /*
- * This transaction has locked a table, for example because it created the table, whose index is
- * due.  A worker could not get at the index before the transaction ends.
+ * This transaction has locked (for example created) a table whose index is due. A worker could not
+ * lock the index before the transaction ends.
  */
 static bool due_at_commit;
 
-/* A worker at work locks the place of its database, and one of the server's. */
+/* A running worker locks the place of its database, and one of the server's places. */
 static LOCKTAG
 database_place(Oid database)
 {
@@ -233,7 +240,10 @@ take(LOCKTAG tag)
 	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-/* The places are the session's, but an abort gives them back.  The worker has none yet. */
+/*
+ * Takes a place in the database and a place in the server. The session holds the locks, but an
+ * abort releases them; the worker holds no lock yet.
+ */
 static bool
 take_places(void)
 {
@@ -252,7 +262,10 @@ leave_places(int code, Datum arg)
 	LockReleaseSession(DEFAULT_LOCKMETHOD);
 }
 
-/* Would a worker find no place, or does one that is starting find what is due? */
+/*
+ * Returns whether a new worker would find no place, or a worker that is starting will find all that
+ * is due.
+ */
 static bool
 has_workers(void)
 {
@@ -275,7 +288,7 @@ has_workers(void)
 	return taken == WORKERS;
 }
 
-/* Raises no error, for it runs behind a commit, too. */
+/* Raises no error, because the function also runs after a commit. */
 static bool
 start_worker(Oid index)
 {
@@ -299,9 +312,9 @@ start_worker(Oid index)
 }
 
 /*
- * The transaction has committed, and others see its tables; its locks go in a moment.  What was
- * due need not be any more, nor need the index exist, if a subtransaction was rolled back: the
- * worker looks.
+ * The transaction has committed: other sessions see its tables, and its locks go in a moment. A
+ * rolled back subtransaction may have removed the index, or the reason for the fit. The worker
+ * checks both.
  */
 static void
 end_of_transaction(XactEvent event, void *arg)
@@ -324,10 +337,10 @@ grnnd_ask_for_fit(Relation index, Relation heap, uint32 id)
 
 	if (due_at_commit && locked)
 		return;
-	/* what this backend goes by may be old */
+	/* this backend's copy of the metapage may be old */
 	if (!grnnd_fit_due(&grnnd_index_anew(index)->meta, id))
 		return;
-	/* no worker finds a table of this session's alone */
+	/* no worker can read a temporary table */
 	if (!grnnd_background_fit || RelationUsesLocalBuffers(index))
 		return;
 	if (!registered)
@@ -353,7 +366,7 @@ is_ours(Relation index)
 
 /* ---- how long a worker's fit may take ---- */
 
-/* statement_timeout, in ms, of what is set for a role (in a database); -1: it sets none. */
+/* Returns the statement_timeout, in ms, that is set for a role (in a database); -1: not set. */
 static int
 timeout_set_for(Oid database, Oid role)
 {
@@ -394,7 +407,7 @@ timeout_set_for(Oid database, Oid role)
 	return timeout;
 }
 
-/* The owner's in this database; what is set for all roles is this process's own. */
+/* The owner's limit in this database. A setting for all roles is this process's own. */
 static int
 time_limit(Relation heap, Relation index)
 {
@@ -424,7 +437,7 @@ limit_time(int ms)
 		late = RegisterTimeout(USER_TIMEOUT, end_worker);
 	disable_timeout(STATEMENT_TIMEOUT, false);
 	disable_timeout(late, false);
-	/* the limit may have ended with the fit */
+	/* the limit's interrupt may have arrived as the fit ended */
 	QueryCancelPending = false;
 	if (ms > 0)
 	{
@@ -434,8 +447,9 @@ limit_time(int ms)
 }
 
 /*
- * Fits as the table's owner, whose functions the index may have.  With claims, it first records
- * the attempt, if that is due.  Does nothing to what is no index of grnnd on that table.
+ * Fits as the table's owner, because the index may call the owner's functions. With claims, first
+ * records the attempt, if a fit is due. Does nothing for a relation that is no grnnd index on this
+ * table.
  */
 static void
 fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
@@ -445,13 +459,16 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 
 	grnnd_become_owner(heap, &user);
 	index = try_relation_open(oid, NoLock);
-	/* one that a concurrent build has not finished has its codes from that */
+	/* an index that a concurrent build has not finished gets its codes from the build */
 	if (index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap) &&
 		index->rd_index->indisvalid && (!claims || claim(index)))
 	{
 		if (in_worker)
 			limit_time(time_limit(heap, index));
-		/* rows that came meanwhile may make the next attempt due, and found this one under way */
+		/*
+		 * an insert may have found the next fit due, and not requested it because this fit was
+		 * running
+		 */
 		do
 			grnnd_fit_codes(index, in_worker ? heap : NULL, false);
 		while (in_worker && claim(index));
@@ -466,8 +483,8 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 /* ---- what a worker does ---- */
 
 /*
- * Takes a relation's lock without waiting in its queue, in so many tries, of which it takes some
- * away: the transaction that started us may be about to release the lock.
+ * Takes a relation's lock without waiting in the lock's queue. *tries counts down: the transaction
+ * that started this worker may be about to release the lock.
  */
 static bool
 lock_soon(Oid relation, LOCKMODE mode, int *tries)
@@ -485,7 +502,7 @@ lock_soon(Oid relation, LOCKMODE mode, int *tries)
 	return true;
 }
 
-/* False: some lock was not to be had. */
+/* Returns false if a lock was not available. */
 static bool
 fit_index(Oid oid, bool claimed)
 {
@@ -511,8 +528,9 @@ fit_index(Oid oid, bool claimed)
 static Oid	examined;
 
 /*
- * Adds the indexes of this database that are due, and not in skipped, to *due, in context.  The
- * worker waits a second in all for indexes that are locked against reading, and leaves out others.
+ * Adds the indexes of this database that are due, except those in `skipped`, to *due, in context.
+ * The worker waits a second in all for indexes that are locked against reading, and then skips the
+ * rest.
  */
 static void
 find_due(const List *skipped, List **due, MemoryContext context)
@@ -561,9 +579,9 @@ find_due(const List *skipped, List **due, MemoryContext context)
 }
 
 /*
- * Runs a step of the worker in a transaction: fits the index oid, or finds indexes that are due
- * where oid is InvalidOid.  An index that cannot be fitted now stops no other, so an error is
- * logged.  Giving way to a session is no error.  False: the step is not to be tried again.
+ * Runs a step of the worker in a transaction: fits the index oid, or with InvalidOid finds indexes
+ * that are due. An error is logged, because an index that cannot be fitted must not stop the rest.
+ * Giving way to a session is no error. Returns false if the step must not be tried again.
  */
 static bool
 run_step(Oid oid, bool claimed, const List *skipped, List **due)
@@ -606,7 +624,7 @@ run_step(Oid oid, bool claimed, const List *skipped, List **due)
 	return done;
 }
 
-/* Leaves an index out from now on.  False: the worker has lost its places to another. */
+/* Skips an index from now on. Returns false if the worker has lost its places to another worker. */
 static bool
 skip(Oid oid, List **skipped)
 {
@@ -615,7 +633,7 @@ skip(Oid oid, List **skipped)
 	return take_places();
 }
 
-/* False: the worker has lost its places to another. */
+/* Returns false if the worker has lost its places to another worker. */
 static bool
 try_index(Oid oid, bool claimed, List **skipped)
 {
@@ -623,8 +641,8 @@ try_index(Oid oid, bool claimed, List **skipped)
 }
 
 /*
- * Finds what is due, but for indexes that are damaged.  False: the worker has lost its places, or
- * its database.
+ * Finds indexes that are due, and skips damaged indexes. Returns false if the worker has lost its
+ * places, or its database.
  */
 static bool
 try_find(List **skipped, List **due)
@@ -640,7 +658,7 @@ try_find(List **skipped, List **due)
 	return true;
 }
 
-/* Fits what is due, until nothing is.  False: the worker has lost its places, or its database. */
+/* Fits until nothing is due. Returns false if the worker has lost its places, or its database. */
 static bool
 fit_all(List **skipped)
 {
@@ -659,8 +677,9 @@ fit_all(List **skipped)
 }
 
 /*
- * It stands in no lock's way, and gives up its own where another session waits for them.  Then
- * the attempt ends, which the log tells, and is made again later.
+ * The worker blocks no other session: as soon as a session waits for a lock that the worker holds,
+ * the worker releases the lock. Then the attempt ends with a line in the log, and is repeated
+ * later.
  */
 void
 grnnd_fit_main(Datum arg)
@@ -672,7 +691,7 @@ grnnd_fit_main(Datum arg)
 	memcpy(&job, MyBgworkerEntry->bgw_extra, sizeof(job));
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	/* such limits of a server or database are for statements, as autovacuum sees it too */
+	/* a server's or database's limits are for statements; autovacuum ignores them as well */
 	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 #if PG_VERSION_NUM >= 170000
 	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
@@ -684,8 +703,8 @@ grnnd_fit_main(Datum arg)
 	if (placed && OidIsValid(job.index))
 		placed = try_index(job.index, true, &skipped);
 	/*
-	 * An insert starts no worker while this one has its places.  So once they are free, indexes
-	 * that became due in the meantime are looked for again.
+	 * While this worker holds its places, no insert starts a worker. When the places are free,
+	 * search again for indexes that became due in the meantime.
 	 */
 	while (placed && fit_all(&skipped))
 	{

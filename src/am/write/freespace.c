@@ -1,6 +1,6 @@
 /*
- * freespace.c - slots for new records: freed ones that no transaction can know
- * any more, and pages appended to the relation.
+ * freespace.c - slots for new records: freed slots that no transaction can know any more, and pages
+ * appended to the relation.
  */
 #include "am/write/freespace.h"
 
@@ -16,21 +16,21 @@
 #include "am/page.h"
 
 /*
- * The free space that pages are recorded with in the map tells what may be taken of them.  Pages
- * whose free slots are too young have the least, so that they are asked for last.
+ * Free space recorded in the map says which slots of a page may be taken. Pages whose free slots
+ * are too young have the least space, so that they are tried last.
  */
 static const Size space[] = {
 	[GRNND_ROOM_LATER] = BLCKSZ / 2,
 	[GRNND_ROOM] = BLCKSZ * 7 / 8,
 	[GRNND_WHOLE_PAGE] = BLCKSZ - 1,
 };
-#define ASK_WHOLE MaxHeapTupleSize	/* what is known as BLCKSZ - 1 alone */
+#define ASK_WHOLE MaxHeapTupleSize	/* found only for a recorded space of BLCKSZ - 1 */
 #define ASK_FREE (BLCKSZ * 3 / 4)
 #define ASK_YOUNG (BLCKSZ / 2)
 
-/* Pages that the map may name in vain before the relation is extended. */
+/* Useless pages that the map may name before the relation is extended. */
 #define MAX_MAP_TRIES 32
-#define MAX_WHOLE_TRIES 4		/* where all of a page is wanted */
+#define MAX_WHOLE_TRIES 4		/* for a request of a whole page */
 
 typedef struct Slot
 {
@@ -39,10 +39,10 @@ typedef struct Slot
 	Buffer		buffer;			/* first page, locked exclusively */
 } Slot;
 
-/* What this backend found last time: nothing but slots that are needed until... */
+/* The last result of this backend: all free slots were needed until... */
 static struct
 {
-	uint64		build_id;		/* of the index, 0: none */
+	uint64		build_id;		/* of the index; 0: no result */
 	FullTransactionId until;
 }			young;
 
@@ -52,7 +52,7 @@ grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
 	uint64		xid = U64FromFullTransactionId(stamp);
 	GrnFreed	freed;
 
-	/* a node's edges stay, for searches that have its id from before */
+	/* a node's edges stay, for searches that still hold the node's id */
 	rec->state = GRN_FREE;
 	rec->flags = 0;
 	rec->ntids = 0;
@@ -64,7 +64,7 @@ grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
 	memcpy(rec + 1, &freed, sizeof(freed));
 }
 
-/* May a new row take this slot?  A freed one that may not has its stamp put out. */
+/* Returns whether a new row may take this slot. Writes the stamp of a freed slot that must wait. */
 static bool
 is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
 {
@@ -108,9 +108,9 @@ grnnd_page_room(Relation heap, const GrnndIndex *ix, Page page)
 }
 
 /*
- * Looks for a free slot on a page (the first page of a spanning record).  True:
- * slot is filled, its page locked, *more says whether the page has others.
- * False: *more says whether the page has slots that will do later.
+ * Searches a page (the first page of a spanning record) for a free slot. True: `slot` is filled,
+ * its page locked, and *more says whether the page has more slots. False: *more says whether the
+ * page has slots that can be used later.
  */
 static bool
 take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block,
@@ -153,7 +153,7 @@ take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block
 	return false;
 }
 
-/* Is block the first page of records that exist?  The map may tell of others. */
+/* Returns whether block is the first page of existing records. The map may name other blocks. */
 static bool
 is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 {
@@ -163,9 +163,10 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 }
 
 /*
- * Finds a page of records that has `ask` bytes of room by the free space map, and enters it there
- * as full, so that others look elsewhere.  *tries: how many pages may still be looked at.  Returns
- * InvalidBlockNumber if the map has no such page, or these tries met no page of records.
+ * Finds in the free space map a page of records with `ask` bytes of room, and marks the page as
+ * full there, so that other backends try other pages. *tries: how many pages may still be read.
+ * Returns InvalidBlockNumber if the map names no such page, or if the tries found no page of
+ * records.
  */
 static BlockNumber
 claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size ask, int *tries)
@@ -195,7 +196,7 @@ take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 		bool		more;
 		bool		found = take_slot(index, heap, ix, block, slot, &more);
 
-		/* others may have the rest, now or when it is old enough */
+		/* other backends may take the remaining slots, now or when these are old enough */
 		if (more)
 			grnnd_note_room(index, block, found ? GRNND_ROOM : GRNND_ROOM_LATER);
 		if (found)
@@ -206,7 +207,7 @@ take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 	return false;
 }
 
-/* Is it worth asking for pages that had young slots last time? */
+/* Returns whether pages that had too young slots last time are worth a try. */
 static bool
 may_have_aged(Relation heap, const GrnndIndex *ix)
 {
@@ -224,7 +225,7 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 	BlockNumber target = RelationGetTargetBlock(index);
 	bool		more;
 
-	/* where this backend put its last record */
+	/* the page of this backend's last record */
 	if (target != InvalidBlockNumber && is_node_block(ix, target, nblocks))
 	{
 		if (take_slot(index, heap, ix, target, slot, &more))
@@ -241,7 +242,7 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 		 take_slot_by_map(index, heap, ix, nblocks, ASK_YOUNG, slot)))
 		return true;
 
-	/* what a backend that has ended left on the page it appended */
+	/* free slots that an ended backend left on the page that it appended */
 	if (ix->layout.span == 1 && nblocks > ix->meta.first_node_block &&
 		nblocks - 1 != target &&
 		take_slot(index, heap, ix, nblocks - 1, slot, &more))
@@ -250,8 +251,8 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 }
 
 /*
- * Appends the pages of one slot, or completes those that a crash cut short, and
- * returns the first.  Content locks wait until the extension lock is released.
+ * Appends the pages of one slot, or completes pages that a crash left incomplete, and returns the
+ * first. Content locks wait until the extension lock is released.
  */
 static BlockNumber
 extend(Relation index, const GrnndIndex *ix)
@@ -283,12 +284,13 @@ extend(Relation index, const GrnndIndex *ix)
 }
 
 /*
- * Writes the pages that follow the first of a spanning record.  The first
- * page's lock, held by the caller, keeps others out; until that page says
- * otherwise the slot is free, so a crash in between loses nothing.
+ * Writes the pages that follow the first page of a spanning record. The first page's lock, held by
+ * the caller, keeps other backends out. Until the first page says otherwise the slot is free, so a
+ * crash in between loses nothing.
  *
- * A record of TIDs has nothing there.  Of it the last page is written all the same: without
- * WAL the file would end before it on a standby, or after a crash, and the record not exist.
+ * A record of TIDs stores nothing on these pages. Its last page is written all the same: without
+ * WAL the file would end before this page on a standby, or after a crash, and the record would not
+ * exist.
  */
 static void
 write_tail(Relation index, const GrnndIndex *ix, const Slot *slot, const GrnRecord *rec)
@@ -337,7 +339,7 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 
 		if (take_slot(index, heap, ix, extend(index, ix), &slot, &more))
 			break;
-		/* another insert was faster, or a freed slot turned out too young */
+		/* another insert took the slot, or a freed slot is too young */
 	}
 	RelationSetTargetBlock(index, BufferGetBlockNumber(slot.buffer));
 
@@ -352,8 +354,8 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	memcpy(grnnd_page_record(page, ix, grn_node_slot(l, slot.id)), rec,
 		   Min(l->record_bytes, l->payload));
 	/*
-	 * A new page is logged whole, and most of it is zero.  Any server can replay
-	 * an image that is compressed.
+	 * A new page is logged whole, and consists mostly of zeroes. Any server can replay a compressed
+	 * image.
 	 */
 	if (is_new && l->per_page > 1)
 		wal_compression = WAL_COMPRESSION_PGLZ;
@@ -363,7 +365,7 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	return slot.id;
 }
 
-/* Finds a page of which all slots may be taken.  True: it is locked. */
+/* Finds a page of which all slots may be taken. True: the page is locked. */
 static bool
 take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size ask, Buffer *buffer)
 {
@@ -386,7 +388,7 @@ take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size ask, 
 	return false;
 }
 
-/* Any such page, or one that is appended, locked. */
+/* Returns a page of which all slots may be taken, or an appended page, locked. */
 static Buffer
 take_page(Relation index, Relation heap, const GrnndIndex *ix)
 {
@@ -400,7 +402,7 @@ take_page(Relation index, Relation heap, const GrnndIndex *ix)
 		buffer = grnnd_read(index, extend(index, ix), BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
 		if (PageIsNew(BufferGetPage(buffer)))
 			return buffer;
-		/* an insert was faster */
+		/* another insert took the page */
 		UnlockReleaseBuffer(buffer);
 	}
 }

@@ -1,11 +1,11 @@
 /*
- * lock.c - heavyweight locks on an index: its inserts, its first row, its upkeep; and on its
+ * lock.c - heavyweight locks on an index (its inserts, its first row, its upkeep) and on its
  * database.
  *
- * Those on an index are locks on database objects: the index's OID, and a number that no column
- * has.  Core locks relations by relation locks, so no other lock has these tags.  (Not page
- * locks: some releases of PostgreSQL 15 assert that none is held when another lock is asked for,
- * and page locks conflict within a group of parallel processes.)
+ * A lock on an index is a lock on a database object: the index's OID, and a number that no column
+ * has. Core locks relations by relation locks, so no lock of the core has these tags. (Page locks
+ * would not do: some releases of PostgreSQL 15 assert that a backend holds no page lock when it
+ * requests another lock, and page locks conflict within a group of parallel processes.)
  */
 #include "am/write/lock.h"
 
@@ -58,12 +58,12 @@ is_held_by_autovacuum(const LOCKTAG *tag, LOCKMODE mode)
 }
 
 /*
- * A session that has waited for deadlock_timeout looks for a deadlock, and on that occasion cancels
- * an autovacuum that holds the lock.  The index's upkeep must not end because somebody inserts or
- * checks, so the session waits for an autovacuum without that.  The session keeps its place in the
- * queue, lock_timeout counts, and pg_blocking_pids() names the holder.  For any other holder the
- * session looks for a deadlock: the holder may wait for a lock of the session's in a function of
- * the index, and has looked before the session closed the circle.
+ * A session that has waited for deadlock_timeout searches for a deadlock, and on this occasion
+ * cancels an autovacuum that holds the lock. An insert or a check must not end the index's upkeep,
+ * so the session waits for an autovacuum without that search. The session keeps its place in the
+ * queue, lock_timeout counts, and pg_blocking_pids() names the holder. For any other holder the
+ * session searches for a deadlock: the holder may wait, in a function of the index, for a lock of
+ * the session, and has searched before the session closed the circle.
  */
 void
 grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode)

@@ -1,6 +1,4 @@
-/*
- * maintenance.c - what vacuum, fits and checks may use: memory, and time without a pause.
- */
+/* maintenance.c - memory and pauses of vacuum, fits and checks. */
 #include "am/write/maintenance.h"
 
 #include "commands/vacuum.h"

@@ -1,6 +1,4 @@
-/*
- * maintenance.h - what vacuum, fits and checks may use: memory, and time without a pause.
- */
+/* maintenance.h - memory and pauses of vacuum, fits and checks. */
 #ifndef GRNND_MAINTENANCE_H
 #define GRNND_MAINTENANCE_H
 

@@ -1,16 +1,16 @@
 /*
- * navigable.c - edges where searches of an index end far from what they look for.
+ * navigable.c - adds edges to an index where searches end far from their target.
  *
- * Rows of tight clusters hang together with other clusters by few edges.  A row that takes another
- * one's place takes its way out of its neighbours there, so each change leaves a cluster with fewer
- * different ones, and in the end searches do not come to it though every row is reachable.  A build
- * has the same trouble where it merges parts, and the same cure (graph/construct/navigable.c):
- * nodes are searched for as a query searches.  Where a search ends too early, the nearest node
- * that it has found gets an edge to the one that it looks for.
+ * Few edges connect tight clusters. A row that takes the place of another row takes its edges out
+ * of the cluster from its neighbours there. So each change leaves a cluster with fewer different
+ * edges to other clusters, and in the end searches miss the cluster though every row is reachable.
+ * A build that merges parts has the same trouble and the same cure (graph/construct/navigable.c):
+ * search for nodes as a query does, and where a search ends too early, give the nearest found node
+ * an edge to the target.
  *
- * An insert counts on edges that it has read or written a moment ago (link.c).  So edges change
- * while none is at work, a few at a time.  The records that this takes are read before, so that the
- * inserts that wait meanwhile do not wait for a disk.
+ * An insert relies on edges that it has read or written a moment ago (link.c). So vacuum changes
+ * edges while no insert runs, a few at a time. Vacuum reads the records before, so that waiting
+ * inserts do not wait for a disk.
  */
 #include "am/write/navigable.h"
 
@@ -29,28 +29,28 @@
 #include "graph/stored/prune.h"
 
 /*
- * Searches of a round; as long as one fails and brings an edge, there is another round.  The first
- * has one for so many ids at most, which costs little beside the vacuum.  All rounds together have
- * one for so many ids at most, and one for each row that has changed, since there is data in which
- * some searches fail whatever the edges are.
+ * Searches of a round. Another round follows as long as a search of the round fails and adds an
+ * edge. The first round has at most one search for FIRST_SHARE ids, at little cost beside the
+ * vacuum. All rounds together have at most one search for SHARE ids, and one for each changed row,
+ * because in some data searches fail whatever the edges are.
  */
 #define ROUND 128
 #define FIRST_SHARE 64
 #define SHARE 8
-#define MOST_TRIALS 8192		/* of all rounds */
-#define FIRST_EF 8				/* of a search, which finds nearly all; those that it does not */
-#define LAST_EF 32				/* are searched for once more */
-#define NEAR_SHARE 4			/* of a node's list is as near as a search has to come */
+#define MOST_TRIALS 8192		/* of all rounds together */
+#define FIRST_EF 8				/* a search with FIRST_EF finds nearly all; */
+#define LAST_EF 32				/* the rest are tried again with LAST_EF */
+#define NEAR_SHARE 4			/* a search must find one of this part of the list */
 #define EDGES_AT_ONCE 8			/* while inserts wait */
 
 /* A search that ended too early. */
 typedef struct Failed
 {
 	uint32		target;
-	uint16		version;		/* of target */
-	uint32		end;			/* the nearest node that it found */
-	uint32		spare;			/* neighbour of a full end that may give way, */
-	uint32		by;				/* and another one that leads to it */
+	uint16		version;		/* version of target */
+	uint32		end;			/* the nearest node found */
+	uint32		spare;			/* neighbour that a full end gives up */
+	uint32		by;				/* neighbour of end that leads to spare */
 } Failed;
 
 typedef struct Trials
@@ -59,7 +59,7 @@ typedef struct Trials
 	const GrnndIndex *ix;
 	BufferAccessStrategy strategy;
 	GrnndEntries *entries;
-	MemoryContext context;		/* of one search */
+	MemoryContext context;		/* reset after each search */
 	GrnRecord  *target;			/* copies */
 	GrnRecord  *end;
 	GrnRecord  *other;
@@ -70,9 +70,9 @@ typedef struct Trials
 /* ---- edges ---- */
 
 /*
- * Chooses the neighbour of the full node t->end that gives way: the one that most of the others
- * lead to, so that the node stays reachable and searches find another way to it.  False: there is
- * none.
+ * Chooses the neighbour that the full node t->end gives up: the neighbour to which most other
+ * neighbours lead, so that searches find another way there. Returns false if no neighbour leads to
+ * another.
  */
 static bool
 choose_spare(Trials *t, Failed *f)
@@ -104,7 +104,10 @@ choose_spare(Trials *t, Failed *f)
 	return true;
 }
 
-/* Reads f->end and f->target to t->end and t->target.  False: no edge is missing between them. */
+/*
+ * Reads f->end and f->target into t->end and t->target. Returns false if no edge is missing between
+ * them.
+ */
 static bool
 read_ends(Trials *t, const Failed *f)
 {
@@ -115,7 +118,7 @@ read_ends(Trials *t, const Failed *f)
 		grn_find_id(grn_rec_ids(&t->ix->layout, t->end), t->end->count, f->target) < 0;
 }
 
-/* The position in the list of t->end that the edge takes, or -1; no insert is at work. */
+/* The position in the list of t->end for the edge, or -1; no insert runs. */
 static int
 position_for(Trials *t, const Failed *f)
 {
@@ -131,7 +134,7 @@ position_for(Trials *t, const Failed *f)
 	return grn_find_id(ids, t->end->count, f->spare);
 }
 
-/* Gives f->end an edge to f->target, if both live and it has room or an edge to spare. */
+/* Gives f->end an edge to f->target, if both live and f->end has room or an edge to give up. */
 static bool
 add_edge(Trials *t, const Failed *f)
 {
@@ -148,14 +151,14 @@ add_edge(Trials *t, const Failed *f)
 	rec = grnnd_edit_change(&e);
 	if (at == rec->count)
 		rec->count++;
-	/* as the last one: it is the farthest, as a rule */
+	/* as the last edge, because target is usually the farthest */
 	grnnd_shift_edges(l, rec, at, rec->count - 1);
 	grnnd_set_edge(l, rec, rec->count - 1, &edge);
 	grnnd_edit_end(&e);
 	return true;
 }
 
-/* An edge for each search of the round that failed.  Returns how many there are. */
+/* Adds an edge for each failed search of the round. Returns the number of edges. */
 static uint32
 add_edges(Trials *t)
 {
@@ -184,8 +187,8 @@ add_edges(Trials *t)
 /* ---- searches ---- */
 
 /*
- * Does a search for point p, node id, whose record is t->target, come near?  Sets *nearest to what
- * it has found, which may be GRN_INVALID_ID.
+ * Returns whether a search for point p comes near node id, whose record is t->target. Sets *nearest
+ * to the nearest node found, perhaps GRN_INVALID_ID.
  */
 static bool
 arrives(const Trials *t, GrnndStore *store, const GrnndPoint *p, uint32 id, uint32 ef, uint32 *nearest)
@@ -204,7 +207,7 @@ arrives(const Trials *t, GrnndStore *store, const GrnndPoint *p, uint32 id, uint
 	return result;
 }
 
-/* Searches for node id, if it is one, and notes where the search ends too early. */
+/* Searches for node id, if the record is a node, and notes where the search ends too early. */
 static void
 try_node(Trials *t, uint32 id)
 {
@@ -218,7 +221,7 @@ try_node(Trials *t, uint32 id)
 
 	grnnd_store_init(&store, t->index, t->ix, CurrentMemoryContext);
 	store.strategy = t->strategy;
-	/* first what is no error where there is nothing: in a free slot, or a page of zeros */
+	/* first the read that raises no error for a free slot or a page of zeroes */
 	if (!grnnd_store_fetch(&store, id, x, &state, &version, &error) || state != GRN_NODE ||
 		grnnd_copy_record(t->index, t->ix, id, t->target, t->strategy) != GRN_NODE ||
 		t->target->version != version)
@@ -253,7 +256,7 @@ grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double chang
 	double		most = Min(Min(limit / SHARE, MOST_TRIALS), changed);
 	Trials	   *t = palloc(sizeof(Trials));
 
-	/* what an unfinished fit has left may have no codes yet */
+	/* records of an unfinished fit may have no codes yet */
 	if (ix->meta.fit_state == GRNND_FILLING)
 		return;
 	t->index = index;

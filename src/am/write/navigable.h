@@ -1,6 +1,4 @@
-/*
- * navigable.h - edges where searches of an index end far from what they look for.
- */
+/* navigable.h - adds edges to an index where searches end far from their target. */
 #ifndef GRNND_NAVIGABLE_H
 #define GRNND_NAVIGABLE_H
 
@@ -10,9 +8,9 @@
 #include "utils/relcache.h"
 
 /*
- * Searches for some nodes of the index, drawn at random, and adds edges where these searches end
- * too early.  changed: rows of the table that have come or gone since this was done last; more of
- * them have more searches.  The caller holds GRNND_UPKEEP_LOCK.
+ * Searches for random nodes of the index, and adds edges where these searches end too early.
+ * changed: rows of the table inserted or deleted since the last call; more changes mean more
+ * searches. The caller holds GRNND_UPKEEP_LOCK.
  */
 extern void grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double changed);
 

@@ -1,9 +1,9 @@
 /*
- * reach_sweeps.c - which nodes of an index can be reached, found in sweeps through the file.
+ * reach_sweeps.c - finds the nodes of an index that can be reached, in sweeps through the file.
  *
- * Nodes lie on disk near their neighbours, and a sweep through the file in its order
- * also takes up what it has just found ahead of it.  So a few sweeps are enough, and
- * memory is two bits a node where the lists themselves do not fit.
+ * Nodes lie on disk near their neighbours, and a sweep in the order of the file also handles the
+ * nodes that it has just found ahead of its position. So a few sweeps are enough, and the search
+ * needs two bits of memory a node where the lists do not fit.
  */
 #include "am/write/reach_sweeps.h"
 
@@ -29,7 +29,7 @@ grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,
 	grnnd_set_init(&reach->pending, limit);
 	reach->rec = palloc(grnnd_copy_bytes(ix));
 
-	/* every node's list, or as much as there is memory for */
+	/* every node's list, or as many lists as memory holds */
 	if (memory > fixed)
 		reach->room = Min((Size) limit * (1 + ix->layout.degree),
 						  (memory - fixed) / sizeof(uint32));
@@ -47,7 +47,7 @@ grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count)
 {
 	if (grnnd_set_has(&reach->noted, id) && reach->lists[reach->offsets[id]] >= count)
 	{
-		/* noted again: over its old list */
+		/* overwrites the list noted before */
 		reach->lists[reach->offsets[id]] = count;
 		memcpy(reach->lists + reach->offsets[id] + 1, ids, count * sizeof(uint32));
 		return;
@@ -64,7 +64,7 @@ grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count)
 void
 grnnd_reach_mark(GrnndReach *reach, uint32 id)
 {
-	/* an id past the limit is a row that came later and sees to itself */
+	/* an id past the limit is a newer row, which its insert links */
 	if (id >= reach->reached.limit ||
 		(reach->without != NULL && grnnd_set_has(reach->without, id)))
 		return;

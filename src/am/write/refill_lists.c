@@ -1,6 +1,6 @@
 /*
- * refill_lists.c - new lists for nodes that lose dead neighbours: what is left, and the
- * dead nodes' own neighbours instead of those that go.
+ * refill_lists.c - new lists for nodes that lose dead neighbours: the live neighbours, and
+ * neighbours of the dead nodes in place of the dead nodes.
  */
 #include "am/write/vacuum.h"
 
@@ -14,37 +14,42 @@
 #include "am/write/maintenance.h"
 #include "graph/stored/prune.h"
 
-/* Live neighbours remembered of each dead node: all that memory allows, or none below this. */
+/*
+ * Live neighbours remembered of each dead node: as many as memory allows, or none below this
+ * number.
+ */
 #define MIN_REMEMBERED 4
-/* Candidates for the room in one list, most; without codes each costs a page. */
+/* Candidates for the room in one list, at most. Without codes each candidate costs a page. */
 #define MAX_CANDIDATES 256
 #define MAX_CANDIDATES_BY_VECTOR 32
 /*
- * A dead node's nearest live neighbour is its heir for those nodes whose squared distance from it
- * is so many times as much: an edge to the heir leads where the one to the dead node did.
+ * A dead node's nearest live neighbour is its heir for a node whose squared distance from the dead
+ * node is larger than the heir's by this factor: an edge to the heir then leads where the edge to
+ * the dead node did.
  */
 #define HEIR_NEARER 4
 #define NO_HEIR UINT8_MAX
 #define HEIR_UNKNOWN (UINT8_MAX - 1)
-/* A list is filled up to this share of the degree with what the rule refused. */
+/* Candidates that the rule refused fill a list up to this share of the degree. */
 #define REPAIR_FILL(degree) ((degree) * 3 / 4)
 
 /* The live neighbours of the dead nodes, in memory. */
 typedef struct Remembered
 {
 	uint32		ndead;
-	uint32		width;			/* neighbours a dead node, 0: not in memory */
+	uint32		width;			/* neighbours of each dead node; 0: not in memory */
 	uint32	   *dead;			/* [ndead] sorted */
 	uint8	   *counts;			/* [ndead] */
 	uint32	   *ids;			/* [ndead][width] */
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
 	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
-	uint8	   *heirs;			/* [ndead] the nearest of its neighbours, NO_HEIR or HEIR_UNKNOWN */
-	float	   *apart;			/* [ndead] how far the heir is, squared */
+	uint8	   *heirs;			/* [ndead] position of the nearest neighbour, NO_HEIR or
+								 * HEIR_UNKNOWN */
+	float	   *apart;			/* [ndead] squared distance of the heir */
 } Remembered;
 
-/* Candidates for one node's list; the first `fixed` are what it keeps. */
+/* Candidates for one node's list; the first `fixed` are neighbours that stay. */
 typedef struct Candidates
 {
 	uint32		count;
@@ -53,7 +58,7 @@ typedef struct Candidates
 	GrnFactor	factors[GRN_MAX_DEGREE + MAX_CANDIDATES];
 	uint8_t    *codes;			/* [.][code_bytes] */
 	uint8_t    *sigs;			/* [.][sig_bytes] */
-	float	   *rows;			/* [.][dim] places, only without codes */
+	float	   *rows;			/* [.][dim] places, without codes only */
 	float		dist[GRN_MAX_DEGREE + MAX_CANDIDATES];
 } Candidates;
 
@@ -63,15 +68,18 @@ struct GrnndRefill
 	GrnndStore *store;
 	Remembered	dead;
 	Candidates	c;
-	GrnRecord  *rec;			/* for records read on the way */
-	float	   *places[3];		/* [dim] only without codes: of a node, a dead neighbour, and one
-								 * of that one's */
-	void	   *workspace;		/* grn_prune()'s */
+	GrnRecord  *rec;			/* a record read temporarily */
+	float	   *places[3];		/* [dim] without codes only: of a node, a dead neighbour, and a
+								 * neighbour of the dead neighbour */
+	void	   *workspace;		/* for grn_prune() */
 };
 
 /* ---- dead nodes' neighbours ---- */
 
-/* Without codes: the place of a node, live or dead.  False: it has none any more. */
+/*
+ * Without codes: reads the place of a node, live or dead. Returns false if the node has no place
+ * any more.
+ */
 static bool
 fetch_place(GrnndRefill *f, uint32 id, float *place)
 {
@@ -85,7 +93,10 @@ fetch_place(GrnndRefill *f, uint32 id, float *place)
 	return true;
 }
 
-/* Finds the heir of dead node number `at`, to which an edge leads, or whose place is places[1]. */
+/*
+ * Finds the heir of dead node number `at`. The dead node's place is places[1], or (with codes)
+ * comes from an edge to the dead node.
+ */
 static void
 choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 {
@@ -120,10 +131,10 @@ choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 }
 
 /*
- * An insert puts a node in front of the list of its twin, one with the same vector and other values
- * of filter columns.  So if the twin dies, that node, its first neighbour, is as good for all
- * nodes.  Without codes this sees whether the first neighbour is such a node.  add_heirs() looks
- * for other heirs at the ends of lists alone.
+ * An insert puts a node in front of the list of its twin (a node with the same vector and other
+ * values of filter columns). So if the twin dies, its first neighbour replaces the twin for all
+ * nodes. Without codes this function tests whether the first neighbour is such a node; add_heirs()
+ * tries only the ends of lists.
  */
 static void
 note_twin(GrnndRefill *f, uint32 at)
@@ -199,7 +210,7 @@ remember_dead(GrnndRefill *f)
 			d->counts[at]++;
 		}
 		d->apart[at] = FLT_MAX;
-		/* (without filter columns rows with one vector share a node) */
+		/* without filter columns rows with one vector share a node */
 		if (!grn_has_codes(&v->ix->codec) && l->sig_bytes > 0)
 			note_twin(f, at);
 		at++;
@@ -251,7 +262,7 @@ add_candidate(GrnndRefill *f, const GrnndEdge *edge)
 	c->count++;
 }
 
-/* The number of a dead node among those remembered; their count: it is none of them. */
+/* The number of a dead node among those remembered; their count if the node is not among them. */
 static uint32
 dead_number(const Remembered *dead, uint32 d)
 {
@@ -287,17 +298,20 @@ remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
 }
 
 /*
- * Adds the heirs of a node's dead neighbours that lie far nearer to those than the node does,
- * whatever the RNG rule would say: where rows lie in clusters it keeps hardly an edge that leads
- * out of one, and what a build has found by chance nobody would find again.
+ * Adds the heirs of a node's dead neighbours, if an heir is far nearer to the dead neighbour than
+ * the node is, whatever the RNG rule would say. Where rows lie in clusters the rule keeps hardly an
+ * edge out of a cluster, and vacuum could not find again the edges that a build found by chance.
  */
 static void
 add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery *query)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
-	bool		own = false;	/* is places[0] the node's? */
-	/* without codes each costs pages: lists are written nearest first, so far nodes are last */
+	bool		own = false;	/* whether places[0] is the node's place */
+	/*
+	 * Without codes each candidate costs pages. Lists are nearest first, so far nodes are at the
+	 * end.
+	 */
 	uint32		first = query != NULL ? 0 : rec->count * 3 / 4;
 
 	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
@@ -327,7 +341,7 @@ add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery 
 	}
 }
 
-/* Adds the live neighbours of dead node d, self aside. */
+/* Adds the live neighbours of dead node d, except self. */
 static void
 add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 {
@@ -358,7 +372,7 @@ add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
 	}
 }
 
-/* An index whose searches go without codes may have them all the same. */
+/* An index whose searches use no codes may still store codes. */
 static void
 move_candidate(GrnndRefill *f, uint32 from, uint32 to)
 {
@@ -375,7 +389,7 @@ move_candidate(GrnndRefill *f, uint32 from, uint32 to)
 	}
 }
 
-/* Without codes: vectors instead.  Drops candidates that are gone. */
+/* Without codes: loads vectors instead. Drops candidates that are gone. */
 static void
 load_candidates(GrnndRefill *f, uint32 self)
 {
@@ -460,7 +474,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	prune.nfixed = c->fixed;
 	nkeep = grn_prune(&prune, keep, f->workspace);
 
-	/* nearest first, by which others tell near edges from far ones */
+	/* nearest first: readers tell near edges from far edges by position */
 	for (uint32 i = 0; i < c->fixed + nkeep; i++)
 	{
 		uint32		from = i < c->fixed ? i : keep[i - c->fixed];

@@ -1,20 +1,20 @@
 /*
  * vacuum.c - ambulkdelete and amvacuumcleanup.
  *
- *  1. A survey of all node pages, which changes nothing: which nodes are to die?
- *  2. repair.c makes all others reachable without those (grnnd_prepare()).
- *  3. On the pages that have any, dead TIDs go, and nodes without rows become GRN_DEAD.  Then
- *     lists there that are full of those drop most of them.
- *  4. Chains of TIDs drop their empty records.
- *  5. Inserts that began before are waited for: they may have chosen a node that
- *     is dead now.  Later ones see that it is, and make no edge to it.
- *  6. repair.c takes the dead nodes out of the graph (another pass).
- *  7. Dead nodes and empty chained records are freed.
+ * 1. A survey of all node pages, without changes, finds the nodes that will die.
+ * 2. repair.c makes all other nodes reachable without the dying nodes (grnnd_prepare()).
+ * 3. Dead TIDs are removed from their pages, and nodes without rows become GRN_DEAD. Then lists on
+ *    these pages drop most of their edges to dead nodes.
+ * 4. Chains of TIDs drop their empty records.
+ * 5. Vacuum waits for inserts that began before, because an insert may have chosen a node that has
+ *    died since. A later insert sees that the node is dead, and makes no edge to the node.
+ * 6. repair.c takes the dead nodes out of the graph (another pass).
+ * 7. Dead nodes and empty chained records are freed.
  *
- * Searches need not pass through dead nodes, because step 2 comes before step 3.  So a vacuum
- * that ends early leaves an index whose searches see few of them.
+ * Searches need not pass through dead nodes, because step 2 comes before step 3. So after a vacuum
+ * that ends early, searches visit few dead nodes.
  *
- * Interrupted at any point, the index is sound and the next vacuum goes on.
+ * After an interruption at any point, the index is sound and the next vacuum goes on.
  */
 #include "am/write/vacuum.h"
 
@@ -44,7 +44,7 @@
 
 /* ---- survey and cleaning ---- */
 
-/* Where a record's heap TIDs lie, and how many. */
+/* The place and number of a record's heap TIDs. */
 static uint8_t *
 record_tids(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 {
@@ -67,7 +67,7 @@ is_bare(const GrnRecord *rec)
 	return rec->state == GRN_NODE && rec->ntids == 0 && rec->next == GRN_INVALID_ID;
 }
 
-/* How many TIDs a record is to keep. */
+/* The number of TIDs that a record keeps. */
 static uint32
 count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 {
@@ -75,7 +75,7 @@ count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 	uint8_t    *tids = record_tids(&v->ix->layout, rec, &n);
 	uint32		kept = 0;
 
-	/* all of them: validate_index wants to see each */
+	/* keep all: validate_index must see every TID */
 	for (uint32 i = 0; i < n; i++)
 		if (!is_dead_tid(v, tids + i * GRN_TID_BYTES))
 			kept++;
@@ -84,13 +84,13 @@ count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 }
 
 /*
- * How many dead nodes a live node's list keeps.  Repair looks among their neighbours for new
- * ones, but searches visit them in vain.  Two for each live one are as many as a search passes
- * through as if they lived (search_dead.c).
+ * Dead nodes that a live node's list keeps. Repair takes new neighbours from the neighbours of dead
+ * nodes, but searches visit dead nodes in vain. A search passes through two dead nodes for each
+ * live node as if the dead nodes lived (search_dead.c).
  */
 #define MOST_DEAD(live) (4 + 2 * (live))
 
-/* How many edges to dead nodes a list that has too many is to keep, or its length. */
+/* The number of edges to dead nodes that a list with too many keeps, or the length of the list. */
 static uint32
 most_dead(const GrnndVacuum *v, const GrnRecord *rec)
 {
@@ -104,7 +104,9 @@ most_dead(const GrnndVacuum *v, const GrnRecord *rec)
 	return ndead > most ? most : rec->count;
 }
 
-/* Drops the farthest of too many edges to dead nodes; the list is nearest first as a rule. */
+/*
+ * Drops the farthest edges to dead nodes, if a list has too many; lists are usually nearest first.
+ */
 static void
 thin_list(GrnndVacuum *v, GrnRecord *rec)
 {
@@ -131,7 +133,7 @@ thin_list(GrnndVacuum *v, GrnRecord *rec)
 	rec->count = n;
 }
 
-/* Removes dead TIDs from a record of a page copy.  False: there was none. */
+/* Removes dead TIDs from a record of a page copy. Returns false if the record has no dead TID. */
 static bool
 clean_record(GrnndVacuum *v, GrnRecord *rec)
 {
@@ -166,7 +168,7 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 	return left < n;
 }
 
-/* Takes down the node of record id, which has lost rows and may have others. */
+/* Notes the node of record id, because the node has lost rows and may keep others. */
 static void
 note_changed(GrnndVacuum *v, const GrnRecord *rec, uint32 id)
 {
@@ -177,7 +179,7 @@ note_changed(GrnndVacuum *v, const GrnRecord *rec, uint32 id)
 		grnnd_set_add(&v->changed, node);
 }
 
-/* Takes down what a record is, or is to be when it keeps `left` TIDs; its lock is held. */
+/* Notes the state of a record, with `left` TIDs kept; the caller holds the page's lock. */
 static void
 tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 {
@@ -209,7 +211,7 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 			break;
 		case GRN_LIST:
 			grnnd_set_add(&v->listed, id / v->ix->layout.per_page);
-			/* (a guide's record that names no group may have to stay) */
+			/* a guide's record that names no group may have to stay */
 			v->has_empty_list |= (rec->ntids16 == 0 && (rec->flags & GRN_GUIDE) == 0) ||
 				!grnnd_is_listing(v->ix, rec);
 			break;
@@ -240,7 +242,7 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 		if (dead > 0 || is_bare(rec))
 			grnnd_set_add(&v->dirty, first / l->per_page);
 		tally_record(v, rec, first + i, left);
-		/* slots that were freed since have another version */
+		/* slots freed since then have another version */
 		if (grnnd_set_has(&v->live, first + i) && rec->version == 0 && first + i < v->ix->notes.report.ids)
 			v->built++;
 	}
@@ -253,7 +255,10 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 	}
 }
 
-/* Sets down how many nodes of the build are gone: widths of searches go by it (width.c). */
+/*
+ * Writes to the metapage how many nodes of the build are gone, because search widths depend on this
+ * number (width.c).
+ */
 static void
 note_gone(GrnndVacuum *v)
 {
@@ -272,12 +277,12 @@ note_gone(GrnndVacuum *v)
 	((GrnndAttempt *) (GrnndPagePayload(page) + GRNND_META_OFF_ATTEMPT))->gone = gone;
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
-	/* a parallel worker cannot: then others learn it when the leader writes pg_class */
+	/* a parallel worker cannot: backends then get the message when the leader writes pg_class */
 	if (!IsParallelWorker())
 		CacheInvalidateRelcache(v->index);
 }
 
-/* Inserts may have given a node that was to die another row since the survey. */
+/* Cleans a page. Since the survey, inserts may have given a dying node another row. */
 static void
 clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 {
@@ -311,8 +316,8 @@ clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 }
 
 /*
- * After the whole sweep: only now is it certain which nodes have died, and which have got
- * another row since the survey and need the edges that lead to it.
+ * Runs after the whole sweep. Only then is certain which nodes have died, and which nodes got
+ * another row since the survey and still need the edges to them.
  */
 static void
 thin_page(GrnndVacuum *v, BlockNumber block)
@@ -335,7 +340,7 @@ thin_page(GrnndVacuum *v, BlockNumber block)
 
 /* ---- chains ---- */
 
-/* Sets `next` of prev (node or chained record of it) from old to new. */
+/* Changes `next` of prev (a node, or a chained record of the node) from old to new. */
 static bool
 relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
 {
@@ -351,8 +356,8 @@ relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
 }
 
 /*
- * Takes empty records out of a node's chain, and marks the node as dead if no TID is left.
- * An insert may put a new record in front meanwhile; then this begins again.
+ * Takes empty records out of a node's chain, and marks the node as dead if no TID is left. Begins
+ * again if an insert puts a new record in front meanwhile.
  */
 static void
 clean_chain(GrnndVacuum *v, uint32 head, GrnRecord *rec)
@@ -430,7 +435,10 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 	v->stats->pages_deleted++;
 }
 
-/* Nothing leads to them any more; see "Slot reuse" for when new rows may take the slots. */
+/*
+ * Nothing leads to these records any more. "Slot reuse" in README says when new rows may take the
+ * slots.
+ */
 static void
 free_all(GrnndVacuum *v)
 {
@@ -447,7 +455,7 @@ free_all(GrnndVacuum *v)
 			break;
 		grnnd_delay_point();
 		free_page(v, id, stamp);
-		/* on to the next page */
+		/* continue with the next page */
 		id += v->ix->layout.per_page - grn_node_slot(&v->ix->layout, id);
 	}
 }
@@ -478,7 +486,7 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_draw_begin(&v->draw, l);
 	grnnd_set_init(&v->chained, v->limit);
 	grnnd_set_init(&v->changed, grnnd_keeps_lists(&v->ix->meta) ? v->limit : 0);
-	/* of what these sets leave, half for the graph and half for what refill_lists.c keeps */
+	/* half of the memory beside these sets is for the graph, half for refill_lists.c */
 	sets = 5 * grnnd_set_bytes(v->limit) + 3 * grnnd_set_bytes(v->dirty.limit) +
 		grnnd_prepare_bytes(v->limit);
 	v->memory = memory > sets ? (memory - sets) / 2 : 0;
@@ -494,7 +502,7 @@ run_vacuum(GrnndVacuum *v)
 	note_gone(v);
 	if (v->dirty.count > 0 && v->dead.count > 0)
 	{
-		/* an insert that is at work may take back a node that we have seen */
+		/* a running insert may take back a node that the survey noted */
 		grnnd_wait_for_inserts(v->index);
 		grnnd_prepare(v);
 	}
@@ -534,7 +542,7 @@ run_vacuum(GrnndVacuum *v)
 	if (v->dead.count > 0)
 		grnnd_repair(v);
 	else if (v->returned)
-		grnnd_prepare(v);		/* the first one did without those that were to die */
+		grnnd_prepare(v);		/* the first call ran without the nodes that were to die */
 	grnnd_note_memory(v);
 	MemoryContextDelete(MemoryContextSwitchTo(old));
 	grnnd_test_point("vacuum-repaired");
@@ -574,7 +582,10 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	old = MemoryContextSwitchTo(context);
 	v.context = context;
 	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
-	/* what it takes for garbage is to be none, though nobody may tell of a fit that failed */
+	/*
+	 * Reread the metapage: a failed fit sends no invalidation, and its lists must not be freed as
+	 * garbage.
+	 */
 	v.ix = grnnd_index_anew(info->index);
 	grnnd_lock(info->index, GRNND_SURVEY_LOCK, ExclusiveLock);
 	run_vacuum(&v);
@@ -588,7 +599,7 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	return stats;
 }
 
-/* Rows that the table has got since its last vacuum, as far as the server counts. */
+/* Rows inserted into the table since its last vacuum, as far as the server counts. */
 static double
 rows_since_vacuum(Relation index)
 {
@@ -603,14 +614,14 @@ typedef struct Extra
 {
 	Relation	index;
 	BufferAccessStrategy strategy;
-	double		changed;		/* rows since the last vacuum, about */
+	double		changed;		/* rows changed since the last vacuum, about */
 	bool		fits;
 } Extra;
 
 static void
 add_edges(Extra *extra)
 {
-	/* of a table that has not changed the index is not read */
+	/* if the table has not changed, do not read the index */
 	if (extra->changed <= 0)
 		return;
 	grnnd_lock(extra->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
@@ -625,11 +636,10 @@ fit_codes(Extra *extra)
 }
 
 /*
- * Does work that may end with an error for reasons that are none of VACUUM's: a fit evaluates index
- * expressions, on versions of rows that nobody sees as well.  The error becomes a WARNING, unless
- * the statement is cancelled.  Pages that the work has changed stay so when its subtransaction is
- * rolled back.  It always is, because a commit would begin a new command, which parallel mode
- * forbids.
+ * Runs work that may fail for reasons outside VACUUM: a fit evaluates index expressions, also on
+ * row versions that no snapshot sees. An error becomes a WARNING, unless the statement is
+ * cancelled. The work runs in a subtransaction that is always rolled back, because a commit would
+ * begin a new command, which parallel mode forbids. Pages that the work has changed stay changed.
  */
 static void
 try_extra(Extra *extra, void (*work) (Extra *))
@@ -639,7 +649,7 @@ try_extra(Extra *extra, void (*work) (Extra *))
 	ErrorData  *error = NULL;
 
 #if PG_VERSION_NUM < 170000
-	/* no subtransaction begins in parallel mode */
+	/* parallel mode allows no subtransaction */
 	if (IsInParallelMode())
 	{
 		work(extra);
@@ -685,7 +695,7 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		return stats;
 	if (stats == NULL)
 	{
-		/* nothing was deleted: the table's own count will do */
+		/* nothing was deleted: use the table's own count */
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
 		stats->num_index_tuples = info->num_heap_tuples;
 		stats->estimated_count = true;
@@ -694,11 +704,10 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 			 !(SyncRepRequested() && SyncRepStandbyNames[0] != '\0'))
 	{
 		/*
-		 * Freed slots wait for their stamp, the next transaction ID at that
-		 * time, to be older than every snapshot.  Use it up, so that they do not
-		 * have to wait for yet another transaction as well.  But a commit of a
-		 * transaction that has an ID waits for synchronous standbys, which may
-		 * take long or for ever.
+		 * Freed slots wait until their stamp, the next transaction ID at that time, is older than
+		 * every snapshot. Use this ID up now, so that the slots need not wait for yet another
+		 * transaction. But not if the commit of a transaction with an ID waits for synchronous
+		 * standbys, perhaps for ever.
 		 */
 		(void) GetTopTransactionId();
 	}
@@ -706,7 +715,7 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	extra.changed = stats->tuples_removed + rows_since_vacuum(info->index);
 	try_extra(&extra, add_edges);
 	try_extra(&extra, fit_codes);
-	/* (a subtransaction that is rolled back tells nobody) */
+	/* a subtransaction that is rolled back sends no message */
 	if (extra.fits)
 		CacheInvalidateRelcache(info->index);
 	stats->num_pages = RelationGetNumberOfBlocks(info->index);

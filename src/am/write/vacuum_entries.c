@@ -1,6 +1,6 @@
 /*
- * vacuum_entries.c - entry points that vacuum has to replace: what stands in entries[0],
- * from where everything is reached, and the others.
+ * vacuum_entries.c - replaces dead entry points: entries[0], from which all nodes are reached, and
+ * the rest.
  */
 #include "am/write/vacuum.h"
 
@@ -10,14 +10,14 @@
 #include "am/write/edit.h"
 #include "graph/stored/prune.h"
 
-/* Nearer to the centre of the data is better; without codes any will do. */
+/* A root nearer to the centre of the data is better; without codes any root will do. */
 static bool
 is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 {
 	return grn_has_codes(&ix->encoder) && grn_is_more_central(&ix->encoder, a, b);
 }
 
-/* Copies entries[0] to root: what stands there now, and what is to stand there. */
+/* Copies entries[0] to root, as the current and as the new content. */
 static void
 set_root(GrnndVacuum *v, const GrnndEntries *entries, GrnndRoot *root)
 {
@@ -40,7 +40,7 @@ grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root)
 	return true;
 }
 
-/* The best live node among the other entry points and the dead one's neighbours. */
+/* Returns the best live node among the other entry points and the dead entry point's neighbours. */
 static uint32
 best_successor(GrnndVacuum *v, const GrnndEntries *entries)
 {
@@ -94,13 +94,13 @@ grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
 			continue;
 		if (grnnd_take_root(v, id, root))
 			return;
-		/* its insert found no neighbours and took it back: nothing leads to it */
+		/* an insert that found no neighbours took the node back: nothing leads to the node */
 		grnnd_set_add(&v->dead, id);
 	}
 	root->id = GRN_INVALID_ID;
 }
 
-/* A change that vacuum makes. */
+/* A change of entry points by vacuum. */
 typedef struct VacuumEntries
 {
 	GrnndVacuum *v;
@@ -117,7 +117,7 @@ put_root(GrnndEntries *entries, void *arg)
 	if (entries->count == 0 || entries->ids[0] != root->expected ||
 		root->id == root->expected)
 		return false;
-	/* another entry that names it is dropped later, with the dead */
+	/* a second entry with the same id is dropped later, with the dead */
 	grnnd_set_entry(c->v->ix, entries, 0, root->id, root->code, root->factor);
 	return true;
 }
@@ -165,7 +165,7 @@ append(GrnndEntries *entries, void *arg)
 	return true;
 }
 
-/* Drops dead entry points and puts random live nodes instead, the first to root. */
+/* Replaces dead entry points by random live nodes, the first by root. */
 static void
 replace_dead(VacuumEntries *c, const GrnndRoot *root)
 {
@@ -173,7 +173,7 @@ replace_dead(VacuumEntries *c, const GrnndRoot *root)
 	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
 	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, c);
 
-	/* the root to be, which is no entry point yet */
+	/* the new root, not an entry point yet */
 	if (root != NULL && root->id != root->expected)
 	{
 		dropped = true;

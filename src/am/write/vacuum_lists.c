@@ -1,26 +1,26 @@
 /*
- * vacuum_lists.c - dead nodes out of the lists by values, and changed nodes out of those of values
- * that they have no more.
+ * vacuum_lists.c - takes dead nodes out of the lists of values, and changed nodes out of lists of
+ * values that they have lost.
  *
- * First all pages with records of lists are read in file order and rows of dead nodes dropped, and
- * all rows of records that are of no list any more, since a fit has begun others.
+ * First all pages with records of lists are read in file order. Rows of dead nodes are dropped, and
+ * so are all rows of records that belong to no list because a fit has begun new lists.
  *
- * A changed node has lost some of its rows.  If none of the others has a list's value, the list's
- * row for the node is stale.  Where a chain has several rows for the node and value, since an
- * insert has not seen that there is one, all but one are stale, too.  (Copies in groups are there
- * on purpose.)  All rows for such nodes are gathered from the lists, then vacuum waits for inserts,
- * and then it reads the nodes.  So it sees the TIDs for which inserts have put these rows there,
- * and no row goes that an insert counts on: an insert adds a row to the list unless the node has a
- * TID with the value, and only vacuum takes TIDs away.  As many rows as memory holds are gathered
- * in one reading of the lists, of the nodes with the smallest ids.
+ * A changed node has lost some of its rows. If none of the remaining rows has a list's value, the
+ * list's row for the node is stale. A chain may also have several rows for a node and value,
+ * because an insert did not see the first; all but one are then stale. (Copies in groups are
+ * intended.) Vacuum gathers the rows of changed nodes from the lists, then waits for inserts, and
+ * then reads the nodes. So vacuum sees the TIDs for which inserts have added these rows, and drops
+ * no row on which an insert relies: an insert adds a row to the list unless the node has a TID with
+ * the value, and only vacuum removes TIDs. One reading of the lists gathers as many rows as memory
+ * holds, of the nodes with the smallest ids.
  *
- * Then the chains that have lost rows are walked: records without rows are taken out, and the
- * directory is told where there is room.  Inserts put new records in front meanwhile, and rows
- * into those that are not empty.
+ * Then vacuum walks the chains that have lost rows: records without rows are taken out, and the
+ * directory learns where a chain has room. Meanwhile inserts put new records in front, and rows
+ * into records that are not empty.
  *
- * All records of a group lie on one page.  The rows that are left move to the first ones, and
- * records without rows are freed; the guide forgets a group that has no row.  A guide is freed as a
- * whole, when it names no group: scans go from one of its records to the next without a lock.
+ * All records of a group lie on one page. The remaining rows move to the first records, and records
+ * without rows are freed; the guide drops a group that has no row. A guide is freed as a whole when
+ * it names no group, because scans go from one record of a guide to the next without a lock.
  */
 #include "am/write/vacuum.h"
 
@@ -34,10 +34,10 @@
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
 
-/* Rows that are gathered at once.  They are sorted, and no cancel is heard meanwhile. */
+/* Rows gathered at once. Sorting them handles no cancel. */
 #define LEAST_ROOM 64
 #ifdef GRNND_TEST_POINTS
-#define MOST_ROOM 512			/* for small indexes to be read several times, too */
+#define MOST_ROOM 512			/* small, so that small indexes are read several times, too */
 #else
 #define MOST_ROOM (1 << 20)
 #endif
@@ -49,21 +49,21 @@ typedef struct Row
 {
 	uint32		node;
 	uint32		rank;
-	uint32		record;			/* where it is */
+	uint32		record;			/* the record of the row */
 	uint16		at;
 	uint8		column;
 	bool		grouped;
-	bool		there;			/* one of the node's TIDs has the value */
+	bool		there;			/* whether a TID of the node has the value */
 } Row;
 
-/* The rows for nodes from `from` to before `to`. */
+/* The rows for the nodes from..to-1. */
 typedef struct Rows
 {
 	uint32		n;
-	uint32		room;			/* at most, and of the array at hand */
+	uint32		room;			/* number of rows at most, and size of the array */
 	uint32		allocated;
 	Row		   *rows;
-	bool		full;			/* of rows for one node; the others of its rows stay */
+	bool		full;			/* full of rows of one node; its remaining rows stay */
 	uint32		from;
 	uint32		to;
 } Rows;
@@ -122,7 +122,7 @@ add_row(Rows *r, const Row *row)
 	r->rows[r->n++] = *row;
 }
 
-/* Gathers those of a page, whose first record has the id `first`. */
+/* Gathers the rows of a page, whose first record has the id `first`. */
 static void
 gather_page(GrnndVacuum *v, Rows *r, uint32 first)
 {
@@ -156,7 +156,7 @@ gather_page(GrnndVacuum *v, Rows *r, uint32 first)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* The first of a node's rows [n] that comes not before a column and rank. */
+/* The first of a node's rows [n] that does not precede a column and rank. */
 static uint32
 find_rank(const Row *rows, uint32 n, uint32 column, uint32 rank)
 {
@@ -175,7 +175,9 @@ find_rank(const Row *rows, uint32 n, uint32 column, uint32 rank)
 	return low;
 }
 
-/* Marks the rows [n] of a node whose values stand beside the TIDs [ntids] of one of its records. */
+/*
+ * Marks the rows [n] of a node that have a value beside the TIDs [ntids] of a record of the node.
+ */
 static void
 find_values(const GrnndIndex *ix, const GrnRecord *rec, uint32 ntids, Row *rows, uint32 n)
 {
@@ -198,7 +200,7 @@ find_values(const GrnndIndex *ix, const GrnRecord *rec, uint32 ntids, Row *rows,
 		}
 }
 
-/* Finds out which of a node's rows [n] are stale; rec: room for records. */
+/* Finds the stale rows among a node's rows [n]; rec: room for records. */
 static void
 judge_node(GrnndVacuum *v, Row *rows, uint32 n, GrnRecord *rec)
 {
@@ -207,7 +209,7 @@ judge_node(GrnndVacuum *v, Row *rows, uint32 n, GrnRecord *rec)
 	uint32		steps = 0;
 	uint16		version;
 
-	/* rows of dead nodes go anyway */
+	/* rows of dead nodes are dropped anyway */
 	if (grnnd_copy_record(v->index, v->ix, node, rec, v->strategy) != GRN_NODE)
 		return;
 	version = rec->version;
@@ -223,7 +225,7 @@ judge_node(GrnndVacuum *v, Row *rows, uint32 n, GrnRecord *rec)
 	}
 }
 
-/* The end of the rows from i on that are for one node and value, of chains and not stale. */
+/* The end of the rows from i on for one node and value, in chains and not stale. */
 static uint32
 end_of_copies(const Rows *r, uint32 i)
 {
@@ -254,8 +256,8 @@ note_chain(GrnndVacuum *v, uint32 bucket, GrnRecord *rec)
 }
 
 /*
- * Of several rows for a node and value all are stale but for one, which is to be in its chain: an
- * insert that was interrupted may have left a record in none.
+ * Among several rows for a node and value, marks all as stale except one in the value's chain: an
+ * interrupted insert may have left a record in no chain.
  */
 static void
 judge_copies(GrnndVacuum *v, Rows *r, GrnRecord *rec)
@@ -286,7 +288,7 @@ judge_copies(GrnndVacuum *v, Rows *r, GrnRecord *rec)
 	}
 }
 
-/* Leaves the stale ones of the rows gathered, in the order of their places. */
+/* Keeps the stale rows of the gathered rows, in the order of their places. */
 static void
 judge(GrnndVacuum *v, Rows *r)
 {
@@ -311,7 +313,7 @@ judge(GrnndVacuum *v, Rows *r)
 	qsort(r->rows, r->n, sizeof(Row), compare_places);
 }
 
-/* Gathers the rows for changed nodes from r->from on, and leaves the stale ones. */
+/* Gathers the rows for changed nodes from r->from on, and keeps the stale rows. */
 static void
 gather(GrnndVacuum *v, Rows *r)
 {
@@ -362,8 +364,8 @@ has_stale(const Rows *r, uint32 first, uint32 n)
 /* ---- rows of lists ---- */
 
 /*
- * Is row i of record id to go?  *next: the first stale row of that record from i on; rows that came
- * since those were gathered are behind them.
+ * Returns whether row i of record id must go. *next: the first stale row of the record from i on;
+ * rows added after the gathering come behind the stale rows.
  */
 static bool
 is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnListRow *row, uint32 *next)
@@ -379,7 +381,7 @@ is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnList
 	return row->id < v->limit && grnnd_set_has(&v->dead, row->id);
 }
 
-/* (Rows of guides are groups.) */
+/* Rows of guides are groups. */
 static bool
 has_dead_row(const GrnndVacuum *v, const Rows *r, uint32 id, const GrnRecord *rec)
 {
@@ -413,9 +415,9 @@ drop_dead_rows(const GrnndVacuum *v, const Rows *r, uint32 id, GrnRecord *rec)
 }
 
 /*
- * Fills record i of a page, which belongs to a group, with rows of the group's records behind it,
- * and makes it the group's last record if those have no row left.  first: id of the page's first
- * record.
+ * Fills record i of a page, part of a group, with rows of the group's following records, and makes
+ * record i the group's last if the following records have no row left. first: id of the page's
+ * first record.
  */
 static void
 close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
@@ -427,7 +429,7 @@ close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
 	{
 		GrnRecord  *from;
 
-		/* each record of a group lies behind the one before on the same page, so the loop ends */
+		/* each record of a group follows its predecessor on the same page, so the loop ends */
 		if (id <= first + i || id - first >= l->per_page)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible group of rows");
 		from = grnnd_page_record(page, v->ix, id - first);
@@ -446,7 +448,7 @@ close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
 	rec->next = GRN_INVALID_ID;
 }
 
-/* Drops rows on one page; adds the buckets whose chains are to be walked, and whose guides. */
+/* Drops rows on one page; adds the buckets whose chains and guides must be walked. */
 static void
 clean_page(GrnndVacuum *v, const Rows *r, uint32 first, GrnndSet *buckets, GrnndSet *guided)
 {
@@ -493,7 +495,7 @@ clean_page(GrnndVacuum *v, const Rows *r, uint32 first, GrnndSet *buckets, Grnnd
 
 		if (xlog != NULL && grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GROUP) != 0)
 			close_up(v, page, first, i);
-		/* an insert or a vacuum that was interrupted may have left it in no chain or guide */
+		/* an interrupted insert or vacuum may have left the record in no chain or guide */
 		if (rec->state == GRN_LIST && rec->ntids16 == 0)
 			grnnd_set_add(&v->empty, first + i);
 	}
@@ -502,7 +504,7 @@ clean_page(GrnndVacuum *v, const Rows *r, uint32 first, GrnndSet *buckets, Grnnd
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Takes record id, which is empty, out of its chain.  False: what was before it has changed. */
+/* Takes the empty record id out of its chain. Returns false if the preceding record has changed. */
 static bool
 take_out(GrnndVacuum *v, uint32 bucket, uint32 before, uint32 id, uint32 next)
 {
@@ -569,16 +571,16 @@ again:
 	}
 	if (better.room == GRN_INVALID_ID)
 		better.room = better.first;
-	/* where an insert has put a record in front, that one has room */
+	/* if an insert has put a record in front, that record has room */
 	grnnd_change_list_head(v->index, v->ix, bucket, &head, &better);
 }
 
-/* Has a guide forget the groups that are empty.  If it has no other, it goes. */
+/* Drops the empty groups from a guide. Frees the guide if it has no other group. */
 static void
 clean_guide(GrnndVacuum *v, uint32 bucket)
 {
 	const GrnLayout *l = &v->ix->layout;
-	uint32		limit = v->limit;	/* (nobody has made a guide since) */
+	uint32		limit = v->limit;	/* nothing has made a guide since */
 	uint32		first = grnnd_list_head(v->index, v->ix, bucket).guide;
 	uint32		groups = 0;
 	uint32		steps = 0;
@@ -597,7 +599,7 @@ clean_guide(GrnndVacuum *v, uint32 bucket)
 		if (!grnnd_is_listing(v->ix, e.rec) || (e.rec->flags & GRN_GUIDE) == 0 ||
 			grn_tids_owner(e.rec, &unused) != bucket)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
-		/* (clean_page() has taken it for one to be freed if it names no group) */
+		/* clean_page() has marked the record as free if it names no group */
 		grnnd_set_remove(&v->empty, id);
 		for (uint32 i = 0; i < e.rec->ntids16; i++)
 			left += !grnnd_set_has(&v->empty, grn_list_row(l, e.rec, i).id);
@@ -620,7 +622,7 @@ clean_guide(GrnndVacuum *v, uint32 bucket)
 		groups += left;
 	}
 	grnnd_set_guide(v->index, v->ix, bucket, groups > 0 ? first : GRN_INVALID_ID, groups);
-	/* scans that have read the head find records of no list, as an empty guide is */
+	/* scans that have read the head find records of no list, as in an empty guide */
 	for (uint32 id = first; groups == 0 && id != GRN_INVALID_ID; id = next)
 	{
 		GrnndEdit	e;
