@@ -1,6 +1,5 @@
 /*
- * cache.c - the descriptions of indexes that a backend keeps, and the metapage that
- * they come from.
+ * cache.c - a backend's cache of index descriptions, and checks of the metapage.
  */
 #include "am/cache.h"
 
@@ -19,53 +18,55 @@
 #include "am/sample.h"
 
 /*
- * Descriptions kept by this backend.  A description that this transaction has used stays, because
- * callers hold pointers to it.  It takes a few kB, or 64 kB with a centre; those used longest ago
- * go where all take more than the limit.  What scans need beyond a description, the codec's arrays
- * and the hints, comes with the first scan and goes again where all arrays take more than their
- * budget.  A codec can be 24 MB and the hints of an index 4 MB, and a query can scan a thousand
- * partitions.
+ * Limits of the cache.  A description used by the current transaction stays, because callers hold
+ * pointers to it.  A description takes a few kB, or 64 kB with a centre.  Beyond the limit the
+ * least recently used descriptions are freed.  The first scan adds the codec's arrays and the
+ * hints, which have a budget of their own: a codec can take 24 MB and the hints of an index 4 MB,
+ * and a query can scan a thousand partitions.
  */
 #ifdef GRNND_TEST_POINTS
-#define MAX_BYTES ((Size) 1 << 20)	/* for a few hundred indexes to exceed it */
+#define MAX_BYTES ((Size) 1 << 20)	/* small enough that a few hundred indexes exceed it */
 #else
 #define MAX_BYTES ((Size) 16 << 20)
 #endif
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)
-#define ARRAYS_WORK_MEMS 8		/* so many times work_mem where that is less */
+#define ARRAYS_WORK_MEMS 8		/* limit in units of work_mem, if that is less */
 
-/* Each time that a backend has used an index so often, hints become more if the index has grown. */
+/* After this number of uses an index gets more hints if it has grown. */
 #ifdef GRNND_TEST_POINTS
 #define HINTS_EVERY 1
 #else
 #define HINTS_EVERY 16
 #endif
 
-/* Pages at an index's front that are asked for together; 128 dimensions have 10. */
+/*
+ * Number of pages at an index's front that one call prefetches; an index of 128 dimensions has 10
+ * pages before its nodes.
+ */
 #define HEAD_BLOCKS 16
 
-/* What names a description; kept in rd_amcache. */
+/* Key of a description; stored in rd_amcache. */
 typedef struct CacheKey
 {
 	uint64		build_id;
 	const GrnndType *type;
-	pg_crc32c	crc;			/* of the metapage */
-	uint32		number;			/* of metapages for which all of that is the same */
+	pg_crc32c	crc;			/* checksum of the metapage */
+	uint32		number;			/* distinguishes metapages with otherwise equal keys */
 } CacheKey;
 
 typedef struct CacheEntry
 {
 	CacheKey	key;
-	dlist_node	node;			/* in used */
-	dlist_node	arrays_node;	/* in used_arrays, while there are arrays */
-	MemoryContext context;		/* of this entry */
-	Size		bytes;			/* of the context */
-	uint64		transaction;	/* last one that used it */
+	dlist_node	node;			/* in `used` */
+	dlist_node	arrays_node;	/* in `used_arrays`, if the entry has arrays */
+	MemoryContext context;		/* holds this entry */
+	Size		bytes;			/* size of the context */
+	uint64		transaction;	/* last transaction that used the entry */
 	GrnndIndex	ix;
-	MemoryContext arrays;		/* of its codec's arrays and hints, or NULL */
+	MemoryContext arrays;		/* holds the codec's arrays and the hints; or NULL */
 	Size		arrays_bytes;
-	uint32		uses;			/* since it has its arrays */
-	bool		filled;			/* they are complete */
+	uint32		uses;			/* uses since the arrays were made */
+	bool		filled;			/* the arrays are complete */
 } CacheEntry;
 
 typedef struct CacheSlot
@@ -75,14 +76,15 @@ typedef struct CacheSlot
 } CacheSlot;
 
 static HTAB * cache;			/* of CacheSlot */
-/* Most recently used first. */
+/* most recently used first */
 static dlist_head used = DLIST_STATIC_INIT(used);
 static dlist_head used_arrays = DLIST_STATIC_INIT(used_arrays);
-static Size cache_bytes = 0;	/* of all entries */
+static Size cache_bytes = 0;	/* size of all entries */
 static Size cache_arrays_bytes = 0;
-static int32 no_hint = GRNND_NO_HINT;	/* what all share that have none: a hint may be wrong */
+static int32 no_hint = GRNND_NO_HINT;	/* the hint of all indexes without hints: a wrong hint is
+										 * harmless */
 static const GrnndHints no_hints = {&no_hint, 0, 0};
-static uint64 transaction = 0;	/* transactions ended so far, in this backend */
+static uint64 transaction = 0;	/* number of transactions that this backend has ended */
 
 /* ---- the metapage ---- */
 
@@ -97,14 +99,14 @@ grnnd_meta_crc(const GrnndMeta *meta)
 	return crc;
 }
 
-/* Pages that so many floats take. */
+/* Number of pages for `floats` floats. */
 static uint64
 pages_of(Size floats)
 {
 	return (floats * sizeof(float) + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD;
 }
 
-/* Are these numbers that arithmetic can use? */
+/* Are all numbers finite? */
 static bool
 are_finite(const float *x, uint32 n)
 {
@@ -113,7 +115,7 @@ are_finite(const float *x, uint32 n)
 	return n == 0;
 }
 
-/* Do the areas of the file follow each other as a build has placed them, within so many blocks? */
+/* Are the areas of the file in the order and sizes of a build, within `blocks` blocks? */
 static bool
 are_placed(const GrnndMeta *meta, const GrnLayout *l, BlockNumber blocks)
 {
@@ -134,14 +136,14 @@ are_placed(const GrnndMeta *meta, const GrnLayout *l, BlockNumber blocks)
 		meta->first_node_block == (at += meta->list_pages) && at <= blocks;
 }
 
-/* Can the lists be those of these columns? */
+/* Do the lists fit the columns? */
 static bool
 are_lists_sound(const GrnndMeta *meta)
 {
 	if (meta->list_state > GRNND_LISTS_FILLING || meta->list_scale > 32 ||
 		(uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE)
 		return false;
-	/* of arrays bucket 0 is apart */
+	/* an array column reserves bucket 0 */
 	for (uint32 i = 0; i < meta->ncolumns && meta->list_buckets == 1; i++)
 		if (meta->columns[i].kind == GRNND_ATTR_ARRAY)
 			return false;
@@ -174,7 +176,7 @@ grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *a
 		if (memcmp(&column, &meta->columns[i], sizeof(column)) != 0)
 			return "its columns are not those of its operator classes";
 	}
-	/* bounds first: grn_layout() and the codec's size rely on them */
+	/* test bounds first, because grn_layout_of() and the codec's size rely on them */
 	if (meta->payload != GRNND_PAYLOAD ||
 		meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
 		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
@@ -203,7 +205,7 @@ grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *a
 	return NULL;
 }
 
-/* Ends with an error unless meta describes an index that this code can read. */
+/* Raises an error unless this version can read an index with this metapage. */
 static void
 check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *attrs,
 		   GrnLayout *layout)
@@ -289,16 +291,16 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 }
 
 /*
- * Where the metapage is not in shared buffers, the pages behind it, which are wanted next (entries,
- * codec, books), are not either.  So all are asked for together.
+ * Prefetches the first pages of the index.  If the metapage is not in shared buffers, the pages
+ * behind it (entries, codec, books) are probably missing too and are needed next.
  */
 static void
-ask_for_head(Relation index)
+prefetch_head(Relation index)
 {
-	grnnd_ask_for(index, 0, Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS));
+	grnnd_prefetch_blocks(index, 0, Min(RelationGetNumberOfBlocks(index), HEAD_BLOCKS));
 }
 
-/* notes may be NULL. */
+/* Reads the metapage.  notes may be NULL. */
 static void
 read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 {
@@ -310,7 +312,7 @@ read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Reads floats from so many pages, the codec's or the centre's. */
+/* Reads floats from the pages of the codec or of the centre. */
 static void
 read_floats(Relation index, BlockNumber block, uint32 pages, float *out, Size bytes)
 {
@@ -318,7 +320,7 @@ read_floats(Relation index, BlockNumber block, uint32 pages, float *out, Size by
 
 	if ((Size) pages * GRNND_PAYLOAD < bytes)
 		grnnd_corrupt(index, 0, "too few codec pages");
-	grnnd_ask_for(index, block, Min(pages, (bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD));
+	grnnd_prefetch_blocks(index, block, Min(pages, (bytes + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD));
 	for (uint32 i = 0; i < pages && done < bytes; i++)
 	{
 		Size		piece = Min(bytes - done, GRNND_PAYLOAD);
@@ -331,7 +333,7 @@ read_floats(Relation index, BlockNumber block, uint32 pages, float *out, Size by
 	}
 }
 
-/* Reads the books of signatures into books [ncolumns]. */
+/* Reads the books of signatures, books: [ncolumns]. */
 static void
 read_books(Relation index, const GrnndMeta *meta, GrnSigBook *books)
 {
@@ -361,7 +363,7 @@ end_of_transaction(XactEvent event, void *arg)
 		transaction++;
 }
 
-/* Leaves an entry without its arrays and hints. */
+/* Frees the arrays and hints of an entry. */
 static void
 drop_arrays(CacheEntry *entry)
 {
@@ -387,7 +389,7 @@ arrays_budget(void)
 	return Min(MAX_ARRAYS_BYTES, (Size) work_mem * 1024 * ARRAYS_WORK_MEMS);
 }
 
-/* Makes room for so many bytes of arrays, at the cost of what was used longest ago. */
+/* Frees the least recently used arrays until `bytes` more bytes fit the budget. */
 static void
 reserve_arrays(Size bytes)
 {
@@ -405,11 +407,11 @@ new_hints(MemoryContext context, uint32 n)
 }
 
 /*
- * Gives an entry as many hints as an index of so many blocks wants, unless it has them, or another
- * index would lose its arrays for them.
+ * Gives an entry the number of hints for an index of `blocks` blocks.  Does nothing if the entry
+ * has enough hints, or if the budget would be exceeded.
  */
 static void
-fit_hints(CacheEntry *entry, BlockNumber blocks)
+grow_hints(CacheEntry *entry, BlockNumber blocks)
 {
 	GrnndHints *hints = &entry->ix.hints;
 	uint32		shift;
@@ -428,7 +430,7 @@ fit_hints(CacheEntry *entry, BlockNumber blocks)
 	cache_arrays_bytes += more;
 }
 
-/* Takes down how much memory an entry has now. */
+/* Updates the size of an entry. */
 static void
 count_bytes(CacheEntry *entry)
 {
@@ -438,8 +440,8 @@ count_bytes(CacheEntry *entry)
 }
 
 /*
- * Brings the centre of own vectors, if there is one.  It stays as long as the entry does, because
- * records mean nothing without it: a scan needs it to its end.
+ * Reads the centre of own vectors, if the index has one.  Unlike the arrays, the centre lives as
+ * long as the entry, because a scan needs it for every record until its end.
  */
 static void
 read_centre(Relation index, CacheEntry *entry)
@@ -450,7 +452,7 @@ read_centre(Relation index, CacheEntry *entry)
 
 	if (ix->meta.centre_pages == 0 || ix->layout.centre != NULL)
 		return;
-	/* (an error may have left the memory behind) */
+	/* an error during an earlier read may have left the memory allocated */
 	if (x == NULL)
 		ix->centre.x = x = MemoryContextAlloc(entry->context, bytes);
 	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.centre_pages, x, bytes);
@@ -459,7 +461,7 @@ read_centre(Relation index, CacheEntry *entry)
 	count_bytes(entry);
 }
 
-/* Brings an entry's arrays and hints. */
+/* Reads an entry's arrays and makes its hints. */
 static void
 fill_entry(Relation index, CacheEntry *entry)
 {
@@ -475,7 +477,7 @@ fill_entry(Relation index, CacheEntry *entry)
 
 	if (entry->filled)
 		return;
-	/* what an error has left behind */
+	/* an error may have left incomplete arrays */
 	drop_arrays(entry);
 	read_centre(index, entry);
 	codec_bytes = sizeof(float) *
@@ -511,7 +513,10 @@ fill_entry(Relation index, CacheEntry *entry)
 	entry->filled = true;
 }
 
-/* Makes room for one more description.  Those in use are at the list's front. */
+/*
+ * Frees the least recently used descriptions until the cache is within its limit.  Descriptions
+ * used by the current transaction are at the list's front.
+ */
 static void
 evict(void)
 {
@@ -538,7 +543,7 @@ make_cache(void)
 	RegisterXactCallback(end_of_transaction, NULL);
 }
 
-/* The entry of that key, or NULL. */
+/* The entry with this key, or NULL. */
 static CacheEntry *
 look_up(const CacheKey *key)
 {
@@ -547,7 +552,7 @@ look_up(const CacheKey *key)
 	return slot == NULL ? NULL : slot->entry;
 }
 
-/* Reads the metapage and makes, or finds, the description that belongs to it. */
+/* Reads the metapage, and finds or makes the entry for it. */
 static CacheEntry *
 load_entry(Relation index)
 {
@@ -562,11 +567,11 @@ load_entry(Relation index)
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		grnnd_corrupt(index, 0, "the file is empty");
-	ask_for_head(index);
+	prefetch_head(index);
 	read_meta(index, &meta, &notes);
 	check_meta(index, &meta, &key, attrs, &layout);
 
-	/* the same metapage means the same codec: it names its build */
+	/* an identical metapage means an identical codec, because build_id names the build */
 	memset(&name, 0, sizeof(name));
 	name.build_id = meta.build_id;
 	name.type = key.type;
@@ -609,7 +614,7 @@ load_entry(Relation index)
 	return entry;
 }
 
-/* Is an entry of an unfitted (or filling) index still what its metapage says? */
+/* Does the metapage of an unfitted or filling index still match the entry? */
 static bool
 is_current(Relation index, const CacheEntry *entry)
 {
@@ -637,7 +642,7 @@ grnnd_lists_current(Relation index, const GrnndIndex *ix)
 	if (meta.list_generation == ix->meta.list_generation &&
 		meta.list_buckets == ix->meta.list_buckets && meta.list_state == ix->meta.list_state)
 		return true;
-	/* the next statement is to know better, though nobody may tell it */
+	/* the next statement must read the metapage, even if no invalidation message arrives */
 	if (index->rd_amcache != NULL)
 		memset(index->rd_amcache, 0, sizeof(CacheKey));
 	return false;
@@ -653,7 +658,7 @@ use_entry(CacheEntry *entry)
 	return entry;
 }
 
-/* The entry of the metapage as it is now. */
+/* Loads the entry of the current metapage and stores its key in rd_amcache. */
 static CacheEntry *
 renew_entry(Relation index)
 {
@@ -666,8 +671,8 @@ renew_entry(Relation index)
 }
 
 /*
- * rd_amcache holds only the entry's key: the relcache frees it when the relation changes, and
- * the entry may be evicted before that.
+ * rd_amcache holds only the key of the entry, because the relcache frees rd_amcache when the
+ * relation changes, and the entry may be freed earlier.
  */
 static CacheEntry *
 find_entry(Relation index)
@@ -692,7 +697,7 @@ grnnd_index(Relation index)
 
 	fill_entry(index, entry);
 	if (++entry->uses % HINTS_EVERY == 0)
-		fit_hints(entry, RelationGetNumberOfBlocks(index));
+		grow_hints(entry, RelationGetNumberOfBlocks(index));
 	return &entry->ix;
 }
 

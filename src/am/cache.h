@@ -1,5 +1,5 @@
 /*
- * cache.h - the descriptions of indexes that a backend keeps.
+ * cache.h - a backend's cache of index descriptions.
  */
 #ifndef GRNND_CACHE_H
 #define GRNND_CACHE_H
@@ -7,33 +7,34 @@
 #include "am/grnnd.h"
 
 /*
- * The index's description, checked (magic, format, geometry, crc) and cached for
- * the backend.  The description stays until the end of the transaction.  Its codecs' arrays
- * and its hints stay only until the next call, for whatever index, when they may have to make
- * room.  So a caller that encodes calls again first, unless nothing else was asked for since.
+ * Returns the description of an index, checked (magic, format, geometry, checksum) and cached.
+ * The description is valid until the end of the transaction.  The arrays of its codecs and its
+ * hints are valid only until the next call for any index, which may free them.  A caller that
+ * encodes must therefore call grnnd_index() again first, unless no other call was made since.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
-/* The same without arrays and hints: a planner meets many indexes and uses neither. */
+/* grnnd_index() without arrays and hints.  A planner needs neither, and may plan many indexes. */
 extern const GrnndIndex *grnnd_index_shape(Relation index);
-/* grnnd_index() by the metapage as it is now: what fit_codes.c writes reaches backends late. */
+/* grnnd_index() from the current metapage.  The cache may lag behind changes by fit_codes.c. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /*
- * The same, with arrays and hints of its own in the current memory context: for who computes values
- * of the table's rows, by functions that may scan other indexes.
+ * grnnd_index_anew() with its own arrays and hints in the current memory context.  For callers
+ * that evaluate index expressions, whose functions may scan other indexes.
  */
 extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
 /*
- * Are lists of values on the disk what this description says?  Where they are not, the next call of
+ * Do the lists on disk still match this description?  If they do not, the next call of
  * grnnd_index() reads the metapage.
  */
 extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
-/* Does the metapage say, now, that a fit gives records their codes? */
+/* Does the current metapage say that a fit is giving records their codes? */
 extern bool grnnd_is_filling(Relation index);
-/* The metapage's checksum, as it should be. */
+/* The correct checksum of the metapage. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 /*
- * What is wrong with a metapage of this format, of a file of so many blocks; NULL: nothing, and
- * its records have this layout.  Every field that reading relies on is within its bounds then.
+ * Checks a metapage of this format in a file of `blocks` blocks.  Returns NULL and the records'
+ * layout if the metapage is sound, else a static string that names the damage.  Every field that
+ * readers rely on is then within its bounds.
  */
 extern const char *grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key,
 									const GrnndAttrs *attrs, BlockNumber blocks, GrnLayout *layout);
@@ -41,7 +42,7 @@ extern const char *grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key,
 extern uint32 grnnd_report_crc(const GrnndReport *report);
 extern uint32 grnnd_measured_crc(const GrnndMeasured *measured);
 extern uint32 grnnd_missed_crc(const GrnndMissed *missed);
-/* What is behind GrnndMeta on a metapage that is locked. */
+/* Reads the parts behind GrnndMeta.  The metapage must be locked. */
 extern void grnnd_read_notes(Page page, GrnndNotes *notes);
 
 #endif							/* GRNND_CACHE_H */

@@ -1,5 +1,5 @@
 /*
- * entries.c - the entry page: reading and changing it.
+ * entries.c - reads and changes the entry page.
  */
 #include "am/entries.h"
 
@@ -7,7 +7,7 @@
 
 #include "am/page.h"
 
-/* Copies the page's arrays [GRN_MAX_ENTRIES], whole; returns how many entries count. */
+/* Copies the page's whole arrays [GRN_MAX_ENTRIES].  Returns the number of entries. */
 static uint32
 copy_entries(Relation index, const GrnndIndex *ix, const char *payload, uint32 *ids,
 			 GrnFactor *factors, uint8_t *codes)

@@ -1,12 +1,12 @@
 /*
- * entries.h - the entry page: reading and changing it.
+ * entries.h - reads and changes the entry page.
  */
 #ifndef GRNND_ENTRIES_H
 #define GRNND_ENTRIES_H
 
 #include "am/grnnd.h"
 
-/* Copies the entry page's contents (arrays of GRN_MAX_ENTRIES); returns the count. */
+/* Copies the entry page into arrays of GRN_MAX_ENTRIES.  Returns the number of entries. */
 extern uint32 grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
 								 GrnFactor *factors, uint8_t *codes);
 
@@ -18,11 +18,11 @@ typedef struct GrnndEntries
 	uint8_t    *codes;			/* [GRN_MAX_ENTRIES][code_bytes] */
 } GrnndEntries;
 
-/* Allocates and reads. */
+/* Allocates the struct and reads the entry page. */
 extern GrnndEntries *grnnd_get_entries(Relation index, const GrnndIndex *ix);
 /*
- * Changes the entry page under its exclusive lock: fn edits the entries and
- * returns whether they are to be written.
+ * Changes the entry page under its exclusive lock.  fn edits the entries and returns true if they
+ * must be written.
  */
 typedef bool (*GrnndEntriesFn) (GrnndEntries *entries, void *arg);
 extern bool grnnd_change_entries(Relation index, const GrnndIndex *ix,

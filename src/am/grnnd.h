@@ -1,6 +1,6 @@
 /*
- * grnnd.h - what the files of src/am share: an index's pages and what is on them, the
- * description of an index that a backend keeps, and settings.
+ * grnnd.h - declarations shared by the files of src/am: the pages of an index, a backend's
+ * description of an index, and settings.
  */
 #ifndef GRNND_H
 #define GRNND_H
@@ -23,8 +23,10 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 10			/* of all bytes on disk; indexes of another one are refused */
-#define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page, as other access methods do */
+#define GRNND_FORMAT 10			/* format of all bytes on disk; an index of another format is
+								 * refused */
+#define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page; every access method has its own
+								 * number */
 
 typedef enum GrnndPageKind		/* on disk: never renumber */
 {
@@ -32,10 +34,10 @@ typedef enum GrnndPageKind		/* on disk: never renumber */
 	GRNND_ENTRIES = 2,
 	GRNND_CODEC = 3,
 	GRNND_NODES = 4,			/* records, or the first page of a spanning record */
-	GRNND_TAIL = 5,				/* a following page of a spanning record */
-	GRNND_BOOKS = 6,			/* books of signatures */
+	GRNND_TAIL = 5,				/* a later page of a spanning record */
+	GRNND_BOOKS = 6,			/* books of signatures (signature.h) */
 	GRNND_SAMPLE = 7,			/* rows drawn at random (sample.h) */
-	GRNND_LISTS = 8				/* where lists begin (lists.h) */
+	GRNND_LISTS = 8				/* directory of lists (lists.h) */
 } GrnndPageKind;
 
 /* The last bytes of every page. */
@@ -54,77 +56,77 @@ StaticAssertDecl(sizeof(GrnndSpecial) == 8, "GrnndSpecial is on disk");
 #define GrnndPageSpecial(page) ((GrnndSpecial *) PageGetSpecialPointer(page))
 #define GrnndPagePayload(page) ((char *) (page) + MAXALIGN(SizeOfPageHeaderData))
 
-/* How far codes are that an index got after its build (fit_codes.c). */
+/* State of the codes of an index that was built without codes (fit_codes.c). */
 typedef enum GrnndFitState		/* on disk: never renumber */
 {
-	GRNND_FITTED = 0,			/* records have codes, or no room for any */
+	GRNND_FITTED = 0,			/* records have codes, or have no room for codes */
 	GRNND_UNFITTED = 1,			/* records have room for codes, but hold none yet */
-	GRNND_FILLING = 2			/* codec pages are written: each new or changed list gets codes,
-								 * what was there before may lack them */
+	GRNND_FILLING = 2			/* the codec is on its pages: every new or changed neighbour list
+								 * gets codes; older lists may lack codes */
 } GrnndFitState;
 
-/* How far lists of values are (fit_lists.c). */
+/* State of the lists of values (fit_lists.c). */
 typedef enum GrnndListState		/* on disk: never renumber */
 {
-	GRNND_LISTS_WHOLE = 0,		/* scans go by them, if there are any */
-	GRNND_LISTS_FILLING = 1		/* inserts write to them, what was there before may be missing */
+	GRNND_LISTS_WHOLE = 0,		/* complete: scans may use the lists, if the index has lists */
+	GRNND_LISTS_FILLING = 1		/* inserts write to the lists; older rows may be missing */
 } GrnndListState;
 
 /*
- * The metapage's payload begins with this.  Comments give the byte where a field begins.
- *
- * The build writes it, and a fit alone changes it (fit_codes.c): where the build left the
- * index unfitted, when codes are judged as it grows, and when it gets lists.  Backends keep a copy;
- * one of an unfitted index serves for one statement.  An older copy is still right but for lists
- * (grnnd_lists_current()).
+ * The start of the metapage's payload.  Numbers in comments are byte offsets.  The build writes
+ * the struct.  Afterwards only a fit (fit_codes.c) changes it: when an unfitted index gets codes,
+ * when codes are judged again after growth, and when the index gets lists.  Backends cache a copy.
+ * A copy of an unfitted index is valid for one statement.  Any other outdated copy is still
+ * correct, except for lists (grnnd_lists_current()).
  */
 typedef struct GrnndMeta
 {
 	uint32		magic;			/* 0: GRNND_MAGIC */
 	uint32		format;			/* 4: GRNND_FORMAT */
-	uint64		build_id;		/* 8: random; names this build in backends' caches */
+	uint64		build_id;		/* 8: random number of this build, for backends' caches */
 	uint32		metric;			/* 16: GrnMetric */
-	uint32		dim;			/* 20: dimensions of the graph: of own vectors */
-	/* the next six and dim fix the records' geometry (grn_layout()) */
-	uint32		degree;			/* 24: most neighbours of a record */
-	GrnCodeShape shape;			/* 28: of the codes that records have room for */
+	uint32		dim;			/* 20: dimensions of own vectors in the graph */
+	/* the next six fields and dim determine the records' layout (grn_layout_of()) */
+	uint32		degree;			/* 24: maximum number of neighbours of a record */
+	GrnCodeShape shape;			/* 28: shape of codes that records have room for */
 	uint32		ncolumns;		/* 36: filter columns */
 	uint32		form;			/* 40: GrnForm of own vectors */
-	uint16		attr_bytes;		/* 44: beside each heap TID: values of further columns */
-	uint16		sig_bytes;		/* 46: beside each code: their signatures */
-	uint32		payload;		/* 48: GRNND_PAYLOAD of the server that built it */
-	uint32		record_bytes;	/* 52: GrnLayout's, as a check */
-	float		norm_unit;		/* 56: GrnCodec's; of scaled rows the unit of norms
+	uint16		attr_bytes;		/* 44: bytes of filter columns' values beside each heap TID */
+	uint16		sig_bytes;		/* 46: bytes of their signatures beside each code */
+	uint32		payload;		/* 48: GRNND_PAYLOAD of the server that built the index */
+	uint32		record_bytes;	/* 52: GrnLayout.record_bytes, as a check */
+	float		norm_unit;		/* 56: GrnCodec's; for scaled rows the unit of norms
 								 * (grn_norm_unit()) */
 	float		steps[GRN_CODE_BLOCKS]; /* 60: GrnCodec's */
 	float		held;			/* 72: share of the rows' variance that codes describe */
-	BlockNumber entry_block;	/* 76: the entry page */
-	BlockNumber codec_block;	/* 80: first of codec_pages consecutive ones */
+	BlockNumber entry_block;	/* 76: block of the entry page */
+	BlockNumber codec_block;	/* 80: first of codec_pages consecutive blocks */
 	uint32		codec_pages;	/* 84 */
-	BlockNumber first_node_block;	/* 88: the node area goes from here to the file's end */
-	uint32		column_dim;		/* 92: of the column; more where rows have stand-ins */
-	GrnGraphParams params;		/* 96: as the build used them */
-	uint16		on_gpu;			/* 128: 1 where a GPU built the graph */
-	uint16		list_generation;	/* 130: of the lists' records; 0: the build's */
-	uint32		build_nodes;	/* 132: nodes that the build wrote */
+	BlockNumber first_node_block;	/* 88: the node area extends from here to the file's end */
+	uint32		column_dim;		/* 92: dimensions of the column; more than dim if the index keeps
+								 * sketches */
+	GrnGraphParams params;		/* 96: parameters of the build */
+	uint16		on_gpu;			/* 128: 1 if a GPU built the graph */
+	uint16		list_generation;	/* 130: generation of the lists' records; 0: the build's */
+	uint32		build_nodes;	/* 132: number of nodes written by the build */
 	uint32		fit_state;		/* 136: GrnndFitState */
-	uint32		judged;			/* 140: ids there were when codes were last judged, or 0 */
-	uint32		codes_ignored;	/* 144: 1 where codes tell no neighbours apart: records have them,
-								 * and no search estimates by them */
-	BlockNumber book_block;		/* 148: first of book_pages consecutive ones, which hold a
-								 * GrnSigBook for each column, as many as fit a page */
-	uint32		book_pages;		/* 152: 0 where there are no signatures */
-	BlockNumber sample_block;	/* 156: first of sample_pages consecutive ones */
-	uint32		sample_pages;	/* 160: 0 where there are no signatures */
-	BlockNumber list_block;		/* 164: first of list_pages consecutive ones */
-	uint16		list_pages;		/* 168: 0 where there will be no lists */
+	uint32		judged;			/* 140: number of ids when codes were last judged, or 0 */
+	uint32		codes_ignored;	/* 144: 1 if codes cannot tell neighbours apart: records keep
+								 * codes, and searches ignore them */
+	BlockNumber book_block;		/* 148: first of book_pages consecutive blocks with a GrnSigBook
+								 * for each column, as many as fit a page */
+	uint32		book_pages;		/* 152: 0 without signatures */
+	BlockNumber sample_block;	/* 156: first of sample_pages consecutive blocks */
+	uint32		sample_pages;	/* 160: 0 without signatures */
+	BlockNumber list_block;		/* 164: first of list_pages consecutive blocks */
+	uint16		list_pages;		/* 168: 0 if the index cannot have lists */
 	uint8		list_state;		/* 170: GrnndListState */
-	uint8		list_scale;		/* 171: binary logarithm of the nodes that there were when a fit
-								 * began them, rounded down; 0: the build's */
-	uint32		list_buckets;	/* 172: of each column; 0 where there are no lists */
-	uint32		centre_pages;	/* 176: those behind the codec's; 0: own vectors have no centre */
-	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 180: 16 each */
-	pg_crc32c	crc;			/* of all bytes before it */
+	uint8		list_scale;		/* 171: log2 of the number of nodes, rounded down, when a fit began
+								 * the lists; 0: the build's lists */
+	uint32		list_buckets;	/* 172: buckets of each column; 0 without lists */
+	uint32		centre_pages;	/* 176: pages of the centre, behind the codec's pages; 0: no centre */
+	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 180: 16 bytes each */
+	pg_crc32c	crc;			/* checksum of all bytes before */
 } GrnndMeta;
 
 StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, centre_pages) == 176 &&
@@ -136,46 +138,45 @@ StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, cent
 				 "GrnndMeta is on disk");
 
 /*
- * Attempts to fit or judge codes, and what vacuum has counted, on the metapage behind GrnndMeta.
- * The checksum does not cover it.
+ * Attempts to fit or judge codes, and a count by vacuum.  On the metapage behind GrnndMeta, not
+ * covered by the checksum.
  */
 typedef struct GrnndAttempt
 {
-	int64		last;			/* 0: TimestampTz of the last one */
-	uint32		tries;			/* 8: how many since one was successful */
-	uint32		gone;			/* 12: nodes of the build that had died when the last vacuum with
-								 * dead rows began, or were to die by it */
+	int64		last;			/* 0: TimestampTz of the last attempt */
+	uint32		tries;			/* 8: attempts since the last success */
+	uint32		gone;			/* 12: nodes of the build that were dead or about to die when the
+								 * last vacuum with dead rows began */
 } GrnndAttempt;
 #define GRNND_META_OFF_ATTEMPT 1024
 StaticAssertDecl(sizeof(GrnndAttempt) == 16, "GrnndAttempt is on disk");
 
 /*
- * What the build has to tell of itself, on the metapage behind GrnndAttempt; nobody changes it.  An
- * index that an earlier version has built has zeroes there, which are no report: their checksum is
- * wrong.
+ * The build's report, on the metapage behind GrnndAttempt; never changed later.  An index built by
+ * an earlier version has zeroes here, whose checksum is wrong; they count as no report.
  */
 typedef enum GrnndStep			/* on disk: never renumber */
 {
 	GRNND_STEP_COLLECT = 0,
-	GRNND_STEP_DEVICE,			/* waiting for it to open */
+	GRNND_STEP_DEVICE,			/* waiting for the device to open */
 	GRNND_STEP_PREPARE,
 	GRNND_STEP_DESCENT,
 	GRNND_STEP_CONNECT,
 	GRNND_STEP_CODES,
 	GRNND_STEP_RECALL,
-	GRNND_STEP_WRITE,			/* without the end of it */
+	GRNND_STEP_WRITE,			/* writing pages, except the last steps */
 	GRNND_STEPS
 } GrnndStep;
 
 typedef struct GrnndReport
 {
-	pg_crc32c	crc;			/* 0: of all bytes behind it */
-	uint32		threads;		/* 4: of the builder */
+	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
+	uint32		threads;		/* 4: threads of the builder */
 	int64		built;			/* 8: TimestampTz */
-	uint64		rows;			/* 16: heap TIDs */
-	float		seconds[GRNND_STEPS];	/* 24: by GrnndStep */
-	uint32		ids;			/* 56: records that the build wrote, of all kinds */
-	GrnRecallCurve curve;		/* 60: of nodes of the build */
+	uint64		rows;			/* 16: number of heap TIDs */
+	float		seconds[GRNND_STEPS];	/* 24: duration of each GrnndStep */
+	uint32		ids;			/* 56: records of all kinds written by the build */
+	GrnRecallCurve curve;		/* 60: recall of the build's nodes */
 } GrnndReport;
 #define GRNND_META_OFF_REPORT (GRNND_META_OFF_ATTEMPT + (uint32) sizeof(GrnndAttempt))
 StaticAssertDecl(offsetof(GrnndReport, seconds) == 24 && offsetof(GrnndReport, ids) == 56 &&
@@ -184,15 +185,15 @@ StaticAssertDecl(offsetof(GrnndReport, seconds) == 24 && offsetof(GrnndReport, i
 StaticAssertDecl(GRNND_META_OFF_REPORT == 1040, "the metapage's parts overlap");
 
 /*
- * The curve of recall as it was measured last, on the metapage behind GrnndReport (fit_recall.c).
- * Zeroes, whose checksum is wrong, where the build's still counts.
+ * The last measured curve of recall, on the metapage behind GrnndReport (fit_recall.c).  Zeroes,
+ * whose checksum is wrong, mean that the build's curve is valid.
  */
 typedef struct GrnndMeasured
 {
-	pg_crc32c	crc;			/* 0: of all bytes behind it */
-	uint32		ids;			/* 4: records there were, of all kinds */
-	float		inserted;		/* 8: share of them that had been inserted one by one */
-	float		stretch;		/* 12: grnnd_stretch() right after it, for slots that were free */
+	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
+	uint32		ids;			/* 4: number of records of all kinds */
+	float		inserted;		/* 8: share of records inserted one by one */
+	float		stretch;		/* 12: grnnd_stretch() right after the measurement, for free slots */
 	GrnRecallCurve curve;		/* 16 */
 } GrnndMeasured;
 #define GRNND_META_OFF_MEASURED (GRNND_META_OFF_REPORT + (uint32) sizeof(GrnndReport))
@@ -201,14 +202,14 @@ StaticAssertDecl(offsetof(GrnndMeasured, curve) == 16 && sizeof(GrnndMeasured) =
 StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176, "the metapage's parts overlap");
 
 /*
- * What the queries of both curves have missed, on the metapage behind GrnndMeasured.  Zeroes, whose
- * checksum is wrong, in an index of an earlier version.
+ * The misses of the queries of both curves, on the metapage behind GrnndMeasured.  Zeroes, whose
+ * checksum is wrong, in an index built by an earlier version.
  */
 typedef struct GrnndMissed
 {
-	pg_crc32c	crc;			/* 0: of all bytes behind it */
-	GrnMisses	built;			/* 4: those of the report's curve */
-	GrnMisses	measured;		/* 12: those of the curve that was measured last */
+	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
+	GrnMisses	built;			/* 4: misses of the report's curve */
+	GrnMisses	measured;		/* 12: misses of the last measured curve */
 } GrnndMissed;
 #define GRNND_META_OFF_MISSED (GRNND_META_OFF_MEASURED + (uint32) sizeof(GrnndMeasured))
 StaticAssertDecl(offsetof(GrnndMissed, measured) == 12 && sizeof(GrnndMissed) == 20,
@@ -218,9 +219,9 @@ StaticAssertDecl(GRNND_META_OFF_MISSED == 1268 &&
 				 "the metapage's parts overlap");
 
 /*
- * The entry page's payload begins with this; entries.h reads and changes the page.  It holds
- * the entry points with their codes, so that a search starts from one page.  entries[0]
- * reaches every node; count is 0 only while the index has no node.
+ * The start of the entry page's payload; entries.h reads and changes the page.  The page holds
+ * entry points with their codes, so a search starts from one page.  Every node must be reachable
+ * from entries[0].  count is 0 only while the index has no node.
  */
 typedef struct GrnndEntryHeader
 {
@@ -230,7 +231,10 @@ typedef struct GrnndEntryHeader
 
 StaticAssertDecl(sizeof(GrnndEntryHeader) == 8, "GrnndEntryHeader is on disk");
 
-/* Behind it: uint32 ids[32] at 8, GrnFactor factors[32] at 136, codes[32][code_bytes] at 264. */
+/*
+ * Arrays behind the header: uint32 ids[32] at 8, GrnFactor factors[32] at 136,
+ * codes[32][code_bytes] at 264.
+ */
 #define GRNND_ENTRY_OFF_IDS ((uint32) sizeof(GrnndEntryHeader))
 #define GRNND_ENTRY_OFF_FACTORS \
 	(GRNND_ENTRY_OFF_IDS + GRN_MAX_ENTRIES * (uint32) sizeof(uint32))
@@ -241,28 +245,28 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 
 #define GRNND_BOOKS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnSigBook)))
 
-/* ---- what a backend knows of an index ---- */
+/* ---- a backend's description of an index ---- */
 
 /*
- * Where blocks of an index were last found, see hints.h.  A hint is the number of a buffer less
- * that of the block which was found there.  It serves a run of 2^shift blocks: one block, unless
- * the index has more blocks than there are hints.
+ * Where blocks of an index were last found in shared buffers, see hints.h.  A hint is a buffer's
+ * number minus its block's number.  A hint serves a run of 2^shift blocks: a single block, unless
+ * the index has more blocks than hints.
  */
 typedef struct GrnndHints
 {
-	int32	   *at;				/* [mask + 1]; one that all share, where there are none */
+	int32	   *at;				/* [mask + 1]; indexes without hints share a single hint */
 	uint32		mask;
 	uint32		shift;
 } GrnndHints;
 #define GRNND_NO_HINT ((int32) 0x80808080)	/* (its bytes are the same) */
 
-/* What the metapage holds behind GrnndMeta, as it was when it was read; zeroes: there is none. */
+/* A copy of the metapage's content behind GrnndMeta.  Zeroes mean that a part is missing. */
 typedef struct GrnndNotes
 {
 	GrnndReport report;
 	GrnndMeasured measured;
 	GrnndMissed missed;
-	uint32		gone;			/* GrnndAttempt's */
+	uint32		gone;			/* GrnndAttempt.gone */
 } GrnndNotes;
 
 typedef struct GrnndIndex
@@ -270,19 +274,19 @@ typedef struct GrnndIndex
 	GrnndMeta	meta;
 	GrnndNotes	notes;
 	GrnLayout	layout;
-	GrnCentre	centre;			/* of own vectors, if they have one */
-	GrnCodec	codec;			/* of estimates; no codes while unfitted or filling, and where
-								 * codes are ignored, whatever the layout has room for */
-	GrnCodec	encoder;		/* the same of the codes that are written; 0 while unfitted */
+	GrnCentre	centre;			/* centre of own vectors; see layout.centre */
+	GrnCodec	codec;			/* codec for estimates; without codes while unfitted or filling,
+								 * and if codes are ignored */
+	GrnCodec	encoder;		/* codec for codes to be written; without codes while unfitted */
 	GrnndKey	key;
 	const GrnndAttrs *attrs;	/* filter columns */
-	const GrnSigBook *books;	/* [attrs->n] of their signatures; NULL where there are none */
-	GrnndHints	hints;			/* of the index's pages */
+	const GrnSigBook *books;	/* [attrs->n] books of signatures; NULL without signatures */
+	GrnndHints	hints;			/* hints for the index's pages */
 } GrnndIndex;
 
 /*
- * The error of a stored vector if it is so large that codes and estimates made of the vector have
- * to allow for it, else 0.
+ * The rounding error of a stored vector for codes and estimates made from the vector.  Returns 0
+ * for forms whose error is negligible.
  */
 static inline float
 grnnd_noise(const GrnndIndex *ix, const GrnRecord *rec)
@@ -290,28 +294,28 @@ grnnd_noise(const GrnndIndex *ix, const GrnRecord *rec)
 	return grn_form(ix->layout.form)->rotated ? rec->error : 0;
 }
 
-/* Has every record its code and those of its neighbours? */
+/* Does every record have its code and the codes of its neighbours? */
 static inline bool
 grnnd_has_codes(const GrnndIndex *ix)
 {
 	return ix->meta.fit_state == GRNND_FITTED && grn_has_codes(&ix->encoder);
 }
 
-/* Do inserts write to lists of values? */
+/* Must inserts write to lists of values? */
 static inline bool
 grnnd_keeps_lists(const GrnndMeta *meta)
 {
 	return meta->list_buckets > 0;
 }
 
-/* May scans go by them? */
+/* May scans use lists of values? */
 static inline bool
 grnnd_has_lists(const GrnndMeta *meta)
 {
 	return meta->list_buckets > 0 && meta->list_state == GRNND_LISTS_WHOLE;
 }
 
-/* May a fit begin lists, or others instead, as the index grows? */
+/* May a fit create or replace lists as the index grows? */
 static inline bool
 grnnd_renews_lists(const GrnndMeta *meta)
 {
@@ -319,8 +323,8 @@ grnnd_renews_lists(const GrnndMeta *meta)
 }
 
 /*
- * Candidates that a scan keeps for each of ef_search.  No surrogate is used without codes, or
- * where they are the rows.
+ * Number of candidates that a scan keeps for each unit of ef_search.  The surrogate's factor does
+ * not apply without codes, or if codes are rows.
  */
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
@@ -348,22 +352,24 @@ typedef enum GrnndWholePages
 
 #define GRNND_MAX_EF 10000
 /*
- * The width where nobody says one is that of hnsw.  Real data of fewer rows than these have the
- * recall with it; of more, searches are as wide as the build's curve wants for that, within limits
- * (default_width(); test/bench/decisions.md).
+ * The default width is hnsw's.  With up to GRNND_DEFAULT_ROWS rows, real data reach
+ * GRNND_DEFAULT_RECALL at this width.  With more rows the default width is the width at which the
+ * build's curve reaches this recall, within limits (default_width(); test/bench/decisions.md).
  */
 #define GRNND_DEFAULT_EF 40
 #define GRNND_DEFAULT_RECALL 0.95
 #define GRNND_DEFAULT_ROWS 50000
-#define GRNND_MAX_TARGET 0.999	/* the curve says nothing of more */
+#define GRNND_MAX_TARGET 0.999	/* the curve of recall ends here */
 /*
- * The widest search that LIMIT makes of a narrower one; the beams of wider ones cost more than the
- * batches that they save.
+ * The maximum to which LIMIT widens a search.  Beyond this width a wider beam costs more than the
+ * batches that it saves.
  */
 #define GRNND_WIDEST 1000
 #define GRNND_MAX_MEM_MULTIPLIER 1000
 
-/* Scans and the planner go by grnnd_effective_*() instead: these may be hnsw's to say. */
+/*
+ * Scans and the planner must use grnnd_effective_*(), because settings of hnsw may apply instead.
+ */
 extern int	grnnd_ef_search;
 extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
@@ -372,26 +378,28 @@ extern int	grnnd_whole_pages;
 extern bool grnnd_use_hnsw_settings;
 extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;
-extern int	grnnd_build_memory_limit;	/* MB, 0: what is free */
+extern int	grnnd_build_memory_limit;	/* MB; 0: the free memory */
 extern char *grnnd_gpu_devices;
-extern int	grnnd_gpu_memory_limit; /* MB, 0: what is free */
+extern int	grnnd_gpu_memory_limit; /* MB; 0: the free memory */
 extern int	grnnd_build_timeout;	/* ms */
-extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build_cuda, or else grnnd_build */
+extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build_cuda if present, else
+									 * grnnd_build */
 extern char *grnnd_build_server;
-extern bool grnnd_small_in_backend; /* a backend builds small indexes itself; for tests */
+extern bool grnnd_small_in_backend; /* build small indexes inside the backend; for tests */
 extern bool grnnd_background_fit;
 extern int	grnnd_serve_memory; /* MB */
 extern int	grnnd_serve_threads;	/* 0: max_worker_processes */
 
-/* Defines them all, when the library is loaded. */
+/* Defines all settings when the library is loaded. */
 extern void grnnd_define_settings(void);
-/* 42501 where the connection's options have put defaults in place of a superuser's settings. */
+/* Raises 42501 if the connection's options have replaced a superuser's settings by defaults. */
 extern void grnnd_check_settings(void);
 
-/* What the session has set: grnnd's setting, or hnsw's where grnnd's is not set; 0: neither. */
+/* The session's ef_search: grnnd's setting, or else hnsw's; 0: neither is set. */
 extern int	grnnd_session_ef_search(void);
 extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
 extern int	grnnd_effective_max_scan_tuples(void);
-extern double grnnd_effective_scan_mem_multiplier(void);	/* of work_mem; hnsw's setting, or 1 */
+extern double grnnd_effective_scan_mem_multiplier(void);	/* in units of work_mem: hnsw's
+															 * setting, or 1 */
 
 #endif							/* GRNND_H */

@@ -9,12 +9,9 @@
 #include "am/cache.h"
 #include "am/page.h"
 
-/*
- * The page of the directory that has a bucket's head, with a share lock: grnnd_list_head() of a
- * scan.
- */
+/* Returns the directory's page with a bucket's entry, locked in share mode. */
 static Buffer
-look_at_head(GrnndStore *store, uint32 bucket)
+lock_head_page(GrnndStore *store, uint32 bucket)
 {
 	const GrnndMeta *meta = &store->ix->meta;
 
@@ -23,12 +20,12 @@ look_at_head(GrnndStore *store, uint32 bucket)
 }
 
 /*
- * Pages of the directory that are looked at for a price.  So many are an eighth of what the
- * shortest search visits.
+ * Number of the directory's pages that are read to estimate a price: an eighth of the pages that
+ * the shortest search visits.
  */
-#define MOST_LOOKED 8
+#define MOST_PIECES 8
 
-/* Buckets from first to last, which hold ranks from number from to number to. */
+/* Buckets from first to last, which hold the ranks with numbers from `from` to `to`. */
 typedef struct Run
 {
 	uint32		first;
@@ -37,7 +34,7 @@ typedef struct Run
 	uint32		to;
 } Run;
 
-/* The run that begins with rank number `from`; others may follow from to + 1 on. */
+/* The run that begins with rank number `from`.  The next run begins with number `to` + 1. */
 static Run
 run_of(const GrnndIndex *ix, const GrnndListed *listed, uint32 from)
 {
@@ -52,11 +49,11 @@ run_of(const GrnndIndex *ix, const GrnndListed *listed, uint32 from)
 	return run;
 }
 
-/* Adds what a page of the directory says of buckets from first to last, as far as it goes. */
+/* Adds the sizes of buckets first to last, which lie on one page of the directory. */
 static void
 add_sizes(GrnndStore *store, uint32 first, uint32 last, GrnndListSize *size)
 {
-	Buffer		buffer = look_at_head(store, first);
+	Buffer		buffer = lock_head_page(store, first);
 
 	for (uint32 b = first; b <= last; b++)
 	{
@@ -76,12 +73,15 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 	{
 		uint32		first;
 		uint32		last;
-	}			pieces[MOST_LOOKED];
+	}			pieces[MOST_PIECES];
 	GrnndListSize size = {0, 0};
 	uint64		npieces = 0;
-	uint32		looked;
+	uint32		sampled;
 
-	/* pieces of runs that each lie on one page, of which a reservoir keeps an even choice */
+	/*
+	 * divide the runs into pieces of one page each; a reservoir keeps a uniform sample of the
+	 * pieces
+	 */
 	for (uint32 i = 0; i < listed->n;)
 	{
 		Run			run = run_of(ix, listed, i);
@@ -89,10 +89,10 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 		for (uint32 b = run.first; b <= run.last; npieces++)
 		{
 			uint32		end = (b / GRNND_LISTS_PER_PAGE + 1) * GRNND_LISTS_PER_PAGE - 1;
-			uint64		at = npieces < MOST_LOOKED ? npieces
+			uint64		at = npieces < MOST_PIECES ? npieces
 				: grn_random(ix->meta.build_id, run.first, npieces) % (npieces + 1);
 
-			if (at < MOST_LOOKED)
+			if (at < MOST_PIECES)
 			{
 				pieces[at].first = b;
 				pieces[at].last = Min(end, run.last);
@@ -101,20 +101,20 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 		}
 		i = run.to + 1;
 	}
-	looked = (uint32) Min(npieces, MOST_LOOKED);
-	for (uint32 i = 0; i < looked; i++)
+	sampled = (uint32) Min(npieces, MOST_PIECES);
+	for (uint32 i = 0; i < sampled; i++)
 		add_sizes(store, pieces[i].first, pieces[i].last, &size);
-	if (looked > 0)
+	if (sampled > 0)
 	{
-		size.records = size.records * npieces / looked;
-		size.groups = size.groups * npieces / looked;
+		size.records = size.records * npieces / sampled;
+		size.groups = size.groups * npieces / sampled;
 	}
 	return size;
 }
 
 /*
- * A walk along a chain of records.  The mark is the id where the steps were a power of two, so a
- * circle is found before a walk has gone round it three times.
+ * A walk along a chain of records, with detection of cycles.  The mark is the id at the last step
+ * that was a power of two, so a walk ends before it has gone around a cycle three times.
  */
 typedef struct Walk
 {
@@ -124,7 +124,7 @@ typedef struct Walk
 
 #define WALK_BEGINS ((Walk) {0, GRN_INVALID_ID})
 
-/* False: the walk has been at this record. */
+/* Advances the walk.  Returns false if the walk is in a cycle. */
 static bool
 walk_on(Walk *walk, uint32 id)
 {
@@ -136,7 +136,7 @@ walk_on(Walk *walk, uint32 id)
 	return true;
 }
 
-/* Groups that are known ahead of the one that is read, so that they are asked for. */
+/* Number of groups determined ahead, for prefetching. */
 #define GROUPS_AHEAD 8
 
 struct GrnndListReader
@@ -145,19 +145,21 @@ struct GrnndListReader
 	Relation	index;
 	const GrnndIndex *ix;
 	const GrnndListed *listed;
-	GrnFilter	filter;			/* what is to be tested beside ranks */
+	GrnFilter	filter;			/* conditions that ranks do not cover */
 	GrnSearch  *search;
-	uint32		limit;			/* ids */
-	uint32		last;			/* bucket that is read */
-	GrnndListHead *heads;		/* of buckets from first_head to last_head, all on one page */
+	uint32		limit;			/* upper bound of ids */
+	uint32		last;			/* the last bucket to read */
+	GrnndListHead *heads;		/* directory entries of buckets first_head to last_head, all on one
+								 * page */
 	uint32		first_head;
 	uint32		last_head;
-	Buffer		buffer;			/* of a page with records, locked, or InvalidBuffer */
+	Buffer		buffer;			/* the current page of records, locked in share mode, or
+								 * InvalidBuffer */
 	BlockNumber block;
 	bool	   *wanted;			/* [rows of a record] */
-	uint64		records;		/* that were read */
-	uint32		groups[GROUPS_AHEAD];	/* [ngroups] the next ones, nearest first, from number */
-	uint32		next_group;		/* next_group on */
+	uint64		records;		/* number of records read */
+	uint32		groups[GROUPS_AHEAD];	/* [ngroups] the nearest groups not read yet, nearest first */
+	uint32		next_group;		/* index of the next group in groups[] */
 	uint32		ngroups;
 };
 typedef GrnndListReader Reader;
@@ -172,9 +174,9 @@ is_wanted(const GrnndListed *listed, const Run *run, uint32 rank)
 	return rank >= listed->ranks[i].least && rank <= listed->ranks[i].most;
 }
 
-#define BLOCK 16				/* rows that are looked at at once */
+#define BLOCK 16				/* rows compared in one inner loop */
 
-/* Do all rows have ranks of one range, and ids below the limit? */
+/* Are all ranks within one range, and all ids below the limit? */
 static bool
 are_all(const GrnListArrays *a, uint32 n, GrnndRanks ranks, uint32 limit)
 {
@@ -182,7 +184,7 @@ are_all(const GrnListArrays *a, uint32 n, GrnndRanks ranks, uint32 limit)
 	uint32		others = 0;
 	uint32		i = 0;
 
-	/* (a loop of known length, which compilers vectorize) */
+	/* a loop of constant length, so that compilers vectorize it */
 	for (; i + BLOCK <= n; i += BLOCK)
 		for (uint32 j = i; j < i + BLOCK; j++)
 			others |= (a->ranks[j] - ranks.least > width) | (a->ids[j] >= limit);
@@ -192,7 +194,7 @@ are_all(const GrnListArrays *a, uint32 n, GrnndRanks ranks, uint32 limit)
 }
 
 static void
-take_rows(Reader *r, const Run *run, const GrnRecord *rec)
+offer_rows(Reader *r, const Run *run, const GrnRecord *rec)
 {
 	const GrnLayout *l = &r->ix->layout;
 	GrnListArrays a = grn_list_arrays(l, rec);
@@ -203,7 +205,7 @@ take_rows(Reader *r, const Run *run, const GrnRecord *rec)
 	{
 		GrnndRanks	ranks = r->listed->ranks[run->from];
 
-		/* so it is with frequent values */
+		/* the usual case for frequent values */
 		if (r->filter.nsets == 0 && are_all(&a, n, ranks, r->limit))
 		{
 			grn_search_listed(r->search, a.ids, a.codes, a.factors, NULL, n);
@@ -244,7 +246,7 @@ head_of(Reader *r, uint32 bucket)
 		leave_page(r);
 		r->first_head = bucket;
 		r->last_head = Min(r->last, end);
-		buffer = look_at_head(r->store, bucket);
+		buffer = lock_head_page(r->store, bucket);
 		memcpy(r->heads, grnnd_list_head_on(BufferGetPage(buffer), bucket),
 			   (r->last_head - bucket + 1) * sizeof(GrnndListHead));
 		UnlockReleaseBuffer(buffer);
@@ -253,12 +255,12 @@ head_of(Reader *r, uint32 bucket)
 }
 
 /*
- * While a record is read, asks for the one at its place on the next page, to which a chain mostly
- * leads, and at its end the next bucket's.  Pages that come from a file follow each other, so the
- * kernel reads them ahead.
+ * Prefetches the record at an equal place on the next page while a record is read.  A chain mostly
+ * continues there, and so does the next bucket.  Pages that come from a file are consecutive, so
+ * the kernel reads them ahead.
  */
 static void
-ask_ahead(Reader *r, uint32 id)
+prefetch_next(Reader *r, uint32 id)
 {
 	uint32		next = id + r->ix->layout.per_page;
 
@@ -267,8 +269,9 @@ ask_ahead(Reader *r, uint32 id)
 }
 
 /*
- * Locks the page of a record, which stays so until another one is read, since chains mostly go on
- * along a page.  NULL: it holds no record of lists, for vacuum has freed it since we knew of it.
+ * Reads a record and locks its page in share mode.  The lock stays until another page is read,
+ * because a chain mostly continues on its page.  Returns NULL if vacuum has freed the record in
+ * the meantime.
  */
 static const GrnRecord *
 read_record(Reader *r, uint32 id)
@@ -297,8 +300,9 @@ read_record(Reader *r, uint32 id)
 }
 
 /*
- * Offers the groups of a bucket.  A vacuum frees a guide when all of its groups are empty, and
- * another record may be in its place then; that it is of other lists, the reader's end finds.
+ * Offers the groups of a bucket's guide.  Vacuum frees a guide if all its groups are empty, and
+ * the slot may then hold a record of another generation of lists; are_current() detects that at
+ * the reader's end.
  */
 static void
 read_guide(Reader *r, uint32 bucket)
@@ -316,32 +320,35 @@ read_guide(Reader *r, uint32 bucket)
 			return;
 		if (!walk_on(&walk, id))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
-		ask_ahead(r, id);
+		prefetch_next(r, id);
 		a = grn_list_arrays(&r->ix->layout, rec);
 		grn_search_groups(r->search, a.ids, a.codes, a.factors, rec->ntids16);
 		id = rec->next;
 	}
 }
 
-/* False: a fit has begun other lists. */
+/* Reads the rows of a bucket.  Returns false if a fit has begun to replace the lists. */
 static bool
 read_bucket(Reader *r, const Run *run, uint32 bucket)
 {
 	uint32		id = head_of(r, bucket)->first;
-	uint32		left = GRN_INVALID_ID;	/* a record that the chain had lost */
+	uint32		left = GRN_INVALID_ID;	/* the last record that had left the chain */
 	Walk		walk = WALK_BEGINS;
 
 	while (id != GRN_INVALID_ID)
 	{
 		const GrnRecord *rec = read_record(r, id);
 
-		/* where it is of this chain no more, what was read before comes twice */
+		/* if the record has left the chain, start again; the search may get rows twice */
 		if (rec == NULL || !grnnd_in_list(r->ix, rec, bucket))
 		{
 			leave_page(r);
 			if (!grnnd_lists_current(r->index, r->ix))
 				return false;
-			/* a record is freed after its chain has lost it, and no other takes its id meanwhile */
+			/*
+			 * a record is freed only after it has left the chain, and its slot is not reused
+			 * meanwhile: meeting it twice means damage
+			 */
 			if (id == left)
 				grnnd_corrupt(r->index, grnnd_node_block(r->ix, id), "impossible list of rows");
 			left = id;
@@ -351,8 +358,8 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		}
 		if (!walk_on(&walk, id))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
-		ask_ahead(r, id);
-		take_rows(r, run, rec);
+		prefetch_next(r, id);
+		offer_rows(r, run, rec);
 		id = rec->next;
 	}
 	if (head_of(r, bucket)->guide != GRN_INVALID_ID)
@@ -360,7 +367,10 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 	return true;
 }
 
-/* The nearest group that was not read, or GRN_INVALID_ID; asks for several if pages are missing. */
+/*
+ * The nearest group not read yet, or GRN_INVALID_ID.  Prefetches several groups while pages are
+ * missing.
+ */
 static uint32
 take_group(Reader *r)
 {
@@ -380,7 +390,7 @@ take_group(Reader *r)
 	return r->groups[r->next_group++];
 }
 
-/* While a record of a group is read, prefetches the record at its place in the next group. */
+/* Prefetches record `number` of the next group into the processor's cache. */
 static void
 touch_next(Reader *r, uint32 number)
 {
@@ -388,9 +398,9 @@ touch_next(Reader *r, uint32 number)
 		grnnd_store_touch(r->store, r->groups[r->next_group] + number);
 }
 
-/* Takes the rows of a group's record; they may have values of another run. */
+/* Offers the rows of a group's record with the run of its bucket. */
 static void
-take_grouped(Reader *r, const GrnRecord *rec)
+offer_grouped(Reader *r, const GrnRecord *rec)
 {
 	uint16		unused;
 	uint32		bucket = grn_tids_owner(rec, &unused);
@@ -401,7 +411,7 @@ take_grouped(Reader *r, const GrnRecord *rec)
 
 		if (bucket >= run.first && bucket <= run.last)
 		{
-			take_rows(r, &run, rec);
+			offer_rows(r, &run, rec);
 			return;
 		}
 		i = run.to + 1;
@@ -417,18 +427,18 @@ read_group(Reader *r, uint32 id)
 	{
 		const GrnRecord *rec = read_record(r, id);
 
-		/* vacuum has freed it, as it had no row any more, and there may be another in its place */
+		/* vacuum has freed the empty group, and its slot may hold another record */
 		if (rec == NULL || (rec->flags & GRN_GROUP) == 0)
 			return;
 		if (steps == grnnd_group_records(&r->ix->layout))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
 		touch_next(r, steps++);
-		take_grouped(r, rec);
+		offer_grouped(r, rec);
 		id = rec->next;
 	}
 }
 
-/* Are these the lists that all inserts which the snapshot sees have written to? */
+/* Are the lists complete for the snapshot?  A fit may have begun to replace them. */
 static bool
 are_current(const Reader *r)
 {

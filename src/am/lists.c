@@ -14,22 +14,27 @@
 #include "am/test_point.h"
 #include "am/write/freespace.h"
 
-/* Pages that the list of a value is to take where many values share the rows. */
+/* Target pages of a value's list if many values share the rows. */
 #define BUCKET_PAGES 2
 /*
- * In a small index buckets are short, so that a frequent value has one of its own: ranks tell 256
- * groups of values apart.  With fewer rows a bucket the empty ends of records would take as much as
- * rows do.
+ * Small indexes have short buckets, so that a frequent value has its own bucket: ranks distinguish
+ * 256 groups of values.  With fewer than LEAST_ROWS rows a bucket, the unused ends of records
+ * would take as much space as rows do.
  */
 #define GROUPS 256
 #define LEAST_ROWS 16
 #define MIN_BUCKETS 8
 #define MAX_BUCKETS 65536
-/* Full records that an insert passes, at most, on its way to one that has room. */
+/* Maximum number of full records that an insert reads before it starts a new record. */
 #define MOST_STEPS 8
-/* Records on which a row is sought before it is added to a list that has it perhaps. */
+/*
+ * Maximum number of records searched for a row before the row is added to a list that may have it.
+ */
 #define MOST_SOUGHT 256
-/* So many a column will do for a million rows: five pages each. */
+/*
+ * Buckets of a column for lists that a later fit makes: enough for a million rows, five pages
+ * each.
+ */
 #define OPEN_BUCKETS 1024
 
 uint32
@@ -61,7 +66,7 @@ grnnd_open_list_pages(uint32 ncolumns)
 
 /* ---- the directory ---- */
 
-/* Locks the directory's page of a bucket. */
+/* Locks the directory's page with a bucket's entry. */
 static Buffer
 read_head(Relation index, const GrnndIndex *ix, uint32 bucket, int lockmode)
 {
@@ -161,7 +166,7 @@ grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 fla
 	grn_tids_set_owner(rec, bucket, meta->list_generation);
 }
 
-/* Puts as many of the rows [n] into a record as it has room for, and returns how many. */
+/* Appends up to n rows to a record, as many as fit.  Returns their number. */
 static uint32
 put_rows(const GrnLayout *l, GrnRecord *rec, const GrnListRow *rows, uint32 n)
 {
@@ -173,9 +178,9 @@ put_rows(const GrnLayout *l, GrnRecord *rec, const GrnListRow *rows, uint32 n)
 }
 
 /*
- * Puts rows into the first record from id on that has room, and returns how many: 0 if it is
- * farther than a few steps away, lest inserts walk long chains whose records are full.  An empty
- * record takes none: it belongs to vacuum, which is about to free it.
+ * Adds rows to the first record with room, from *id on.  Returns their number, or 0 if no record
+ * among the next few has room, because inserts must not walk long chains of full records.  An
+ * empty record gets no rows, because vacuum may be about to free it.
  */
 static uint32
 add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 *id, const GrnListRow *rows,
@@ -206,7 +211,7 @@ add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 *id, const 
 	return 0;
 }
 
-/* Puts rows into a new record before the chain, and returns how many. */
+/* Adds rows in a new record at the front of the chain.  Returns their number. */
 static uint32
 prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, const GrnListRow *rows,
 		uint32 n)
@@ -224,12 +229,16 @@ prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, cons
 	grnnd_test_point("list-written");
 	for (;;)
 	{
-		GrnndListHead longer = {.first = id, .room = id, .records = head.records + 1};	/* (guides stay) */
+		GrnndListHead longer = {.first = id, .room = id, .records = head.records + 1};	/* the guide does not
+																						 * change */
 		GrnndEdit	e;
 
 		if (grnnd_change_list_head(index, ix, bucket, &head, &longer))
 			return added;
-		/* no other backend knows of our record yet: aim it anew */
+		/*
+		 * the chain has a new first record; no other backend knows the new record yet, so change
+		 * its link
+		 */
 		head = grnnd_list_head(index, ix, bucket);
 		grnnd_edit_begin(&e, index, ix, id);
 		grnnd_edit_change(&e)->next = head.first;
@@ -255,7 +264,7 @@ grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket, const GrnLis
 		{
 			GrnListRow	r = grn_list_row(l, rec, i);
 
-			/* a stale one of the slot's last node has another code */
+			/* a stale row of the slot's former node has another code */
 			found = r.id == row->id && r.rank == row->rank &&
 				memcmp(&r.factor, &row->factor, sizeof(GrnFactor)) == 0 &&
 				memcmp(r.code, row->code, l->code_bytes) == 0 &&
@@ -275,7 +284,7 @@ grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucke
 	GrnndListHead longer = head;
 	uint32		done = add_from(index, ix, bucket, &longer.room, rows, n);
 
-	/* several steps away, so the next insert need not take them */
+	/* the record with room was several steps away, so save the next insert these steps */
 	if (done > 0 && longer.room != head.room)
 		grnnd_change_list_head(index, ix, bucket, &head, &longer);
 	while (done < n)

@@ -1,27 +1,28 @@
 /*
- * lists.h - the lists of values: for each value of a filter column, the codes of the rows that
- * have it, packed, so that a search for few rows reads those instead of the graph.
+ * lists.h - lists of values: for each value of a filter column, the packed codes of the rows with
+ * this value.  A search for few rows reads a list instead of the graph.
  *
- * A value's rank (grnnd_key_rank()) names its bucket.  Ranks of numbers and times are in their
- * order, so the buckets of a range follow each other.  A bucket is a chain of GRN_LIST records
- * (record.h), which lie among the nodes.  The directory, on pages of its own, says where each
- * bucket's chain begins.  A build makes so many buckets that the chain of a rare value takes few
- * pages.  Of an index that was built without codes a fit makes them, and of every index others as
- * it grows (fit_lists.c); each time their records have another generation.
+ * A value's rank (grnnd_key_rank()) determines its bucket.  Ranks of numbers and times are in the
+ * order of the values, so a range of values is a range of buckets.  A bucket is a chain of
+ * GRN_LIST records (record.h), which lie among the nodes.  The directory, on its own pages, has
+ * the first record of each bucket's chain.  A build chooses the number of buckets so that the
+ * chain of a rare value takes few pages.  A fit makes lists for an index built without codes, and
+ * replaces all lists as an index grows (fit_lists.c).  Records of each new set of lists have a new
+ * generation.
  *
- * The rows that a long list had when it was made are in groups of near ones (group.h), a page
- * each: a chain of the page's records.  The list's guide, a chain of GRN_LIST records, has for each
- * group the code of its middle and the id of its first record.  So a search reads the guide and the
- * nearest groups, beside the chain, where rows are that came later.  A vacuum frees groups without
- * rows, and its guide may name one still, if it is interrupted.  So only a record with the flag of
- * groups, and the list's bucket, is one of a group.
+ * When a list is made, the rows of a long list are divided into groups of near rows (group.h), a
+ * page each: a group is a chain of one page's records.  The list's guide, a chain of GRN_LIST
+ * records, has the code of each group's middle and the id of the group's first record.  A search
+ * reads the guide, the nearest groups, and the chain, which has the rows added later.  Vacuum
+ * frees empty groups.  If that vacuum is interrupted, the guide may still name a freed group.  So
+ * a record belongs to a group only if it has GRN_GROUP and the list's bucket.
  *
- * Of an array there is a list for each of its elements, or rather of their classes, but for those
- * that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS are in one list for
- * all of them, which bucket 0 of the column holds alone.
+ * An array has a list for each of its elements, or rather for each class of elements, except for
+ * elements that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS elements
+ * share one list, bucket 0 of the column.
  *
- * A row of a list may be stale: its node has lost the value, or the slot holds another node.  So
- * readers visit the node to see.
+ * A row of a list may be stale: its node may have lost the value, or the slot may hold another
+ * node.  So readers must visit the node to check the value.
  */
 #ifndef GRNND_LISTS_H
 #define GRNND_LISTS_H
@@ -36,16 +37,16 @@
 #include "graph/stored/search.h"
 
 /*
- * On disk, one for each bucket of each column, columns one after the other, GRNND_LISTS_PER_PAGE
- * on a page.
+ * The directory's entry for a bucket, on disk.  Buckets of one column follow each other, columns
+ * too; a page has GRNND_LISTS_PER_PAGE entries.
  */
 typedef struct GrnndListHead
 {
-	uint32		first;			/* 0: record that begins the chain, or GRN_INVALID_ID */
-	uint32		room;			/* 4: a record of it from which on there may be room */
-	uint32		records;		/* 8: of the chain, about */
-	uint32		guide;			/* 12: record that begins the guide, or GRN_INVALID_ID */
-	uint32		groups;			/* 16: of the guide, about */
+	uint32		first;			/* 0: first record of the chain, or GRN_INVALID_ID */
+	uint32		room;			/* 4: a record of the chain; earlier records are full */
+	uint32		records;		/* 8: approximate number of records in the chain */
+	uint32		guide;			/* 12: first record of the guide, or GRN_INVALID_ID */
+	uint32		groups;			/* 16: approximate number of groups in the guide */
 } GrnndListHead;
 
 StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
@@ -54,13 +55,13 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 #define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
 
 /*
- * Has the list of a bucket groups?  If it has many records; of 100 a search would read nearly all.
- * Where more than a quarter of the rows pass, searches go by the graph, and to put so many rows
- * into groups would hold a build up.  Nor have lists of elements of arrays: an insert looks whether
- * one has its row already, and would have to look through all groups.
+ * Does the list of a bucket have groups?  A list of few records has none, because a search would
+ * read nearly all of 100 groups.  If more than a quarter of the rows pass, searches use the graph,
+ * and grouping so many rows would slow the build down.  Lists of arrays' elements have none
+ * either: an insert checks whether a list has its row already, and would have to read all groups.
  */
 #ifdef GRNND_TEST_POINTS
-#define GRNND_LEAST_GROUPS 8	/* for small indexes to have groups, too */
+#define GRNND_LEAST_GROUPS 8	/* small indexes in tests have groups too */
 #else
 #define GRNND_LEAST_GROUPS 128
 #endif
@@ -72,7 +73,7 @@ grnnd_has_groups(const GrnndMeta *meta, const GrnLayout *l, uint32 column, uint6
 		meta->columns[column].kind != GRNND_ATTR_ARRAY;
 }
 
-/* Records of a group: those of a page, which a search reads at once; and rows of a group. */
+/* Number of records in a group, a page's records, and room for rows in a group. */
 static inline uint32
 grnnd_group_records(const GrnLayout *l)
 {
@@ -85,50 +86,56 @@ grnnd_group_room(const GrnLayout *l)
 	return grnnd_group_records(l) * grn_list_rows(l);
 }
 
-/* The head of a bucket on its page of the directory. */
+/* The directory's entry for a bucket on its page. */
 static inline GrnndListHead *
 grnnd_list_head_on(Page page, uint32 bucket)
 {
 	return (GrnndListHead *) GrnndPagePayload(page) + bucket % GRNND_LISTS_PER_PAGE;
 }
 
-/* The bucket of a rank, counted through all columns. */
+/* The bucket of a rank, counted across all columns. */
 extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank);
 
-/* Buckets of a column for so many nodes. */
+/* The number of buckets of a column, for this number of nodes. */
 extern uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
-/* Pages of a directory for lists that a fit is to make. */
+/* Pages of a directory for lists that a later fit makes. */
 extern uint32 grnnd_open_list_pages(uint32 ncolumns);
-/* Writes the directory of lists without rows. */
+/* Writes a directory of empty lists. */
 extern void grnnd_clear_lists(Relation index, const GrnndIndex *ix);
 extern GrnndListHead grnnd_list_head(Relation index, const GrnndIndex *ix, uint32 bucket);
 
-/* Writes what it says of the chain, if that begins with the same record as expected. */
+/*
+ * Writes a bucket's chain (first, room, records) if the chain still begins with the expected
+ * record.  Returns false otherwise.
+ */
 extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
 								   const GrnndListHead *expected, const GrnndListHead *head);
 /*
- * Writes what a bucket's head says of its guide: only a fit or a vacuum does, of which there is
- * one.
+ * Writes the guide of a bucket.  Only a fit or a vacuum may call this function, and a lock admits
+ * only one of them at a time.
  */
 extern void grnnd_set_guide(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 guide,
 							uint32 groups);
-/* Is it a record of the lists that there are?  Others are garbage. */
+/*
+ * Does the record belong to the current generation of lists?  Other GRN_LIST records are garbage.
+ */
 extern bool grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec);
-/* Is it a record of that bucket's chain?  Groups and guides are not. */
+/* Is the record part of this bucket's chain?  Records of groups and guides are not. */
 extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket);
 
 /*
- * Of a list with groups a search reads those with the nearest middles, until so many rows for each
- * of ef, and a fifth of all that it has read, have shown none that is among the nearest; of
- * these it goes by one for so many rows.  So at the same ef recall is about that of searches
- * without a filter.
+ * Limits for lists with groups.  A search reads the groups with the nearest middles until
+ * GRNND_GROUPS_PATIENCE rows for each unit of ef, and a fifth of all rows read, have brought no
+ * row among the nearest.  The nearest are one row for each GRNND_ROWS_PER_NEAREST rows of this
+ * patience.  With these limits recall at a given ef is about the recall of searches without a
+ * filter.
  */
 #define GRNND_GROUPS_PATIENCE 24
 #define GRNND_ROWS_PER_NEAREST 16
 /*
- * About how many rows that takes of a list of n groups.  (In units of the patience alone: of 73,
- * 327 and 859 groups of sentences 4.6, 5.2 and 6.6, of 47, 209, 695 and 2,084 of SIFT descriptors
- * 4.5, 5.2, 7.2 and 9.7.)
+ * Approximate number of rows that a search reads from a list of n groups.  Measured in units of
+ * the patience: 4.6, 5.2 and 6.6 with 73, 327 and 859 groups of sentences; 4.5, 5.2, 7.2 and 9.7
+ * with 47, 209, 695 and 2,084 groups of SIFT descriptors.
  */
 static inline double
 grnnd_grouped_rows(double ef, double n)
@@ -136,18 +143,19 @@ grnnd_grouped_rows(double ef, double n)
 	return GRNND_GROUPS_PATIENCE * ef * 1.7 * pow(Max(n, 1), 0.21);
 }
 
-/* What of a column's lists a scan may read. */
+/* The part of a column's lists that a scan may read. */
 #define GRNND_MOST_RANKS 256
 typedef struct GrnndListed
 {
 	uint32		column;
-	bool		covers;			/* ranks say all that signatures of the column do */
-	uint32		n;				/* 0: nothing */
-	GrnndRanks	ranks[GRNND_MOST_RANKS];	/* ascending and apart */
+	bool		covers;			/* the ranks imply the condition on the column's signature byte */
+	uint32		n;				/* 0: no list can be used */
+	GrnndRanks	ranks[GRNND_MOST_RANKS];	/* ascending, not overlapping */
 } GrnndListed;
 
 /*
- * About how many records hold those ranks: of chains, and groups with how many records of guides.
+ * Approximate size of the lists of some ranks: records of chains, and groups (with their records
+ * of guides).
  */
 typedef struct GrnndListSize
 {
@@ -157,29 +165,29 @@ typedef struct GrnndListSize
 extern GrnndListSize grnnd_list_size(GrnndStore *store, const GrnndListed *listed);
 
 /*
- * Reads them: the rows whose signatures pass become candidates of the search, those of chains all
- * at once, and those of the nearest groups until the search is settled.  more() reads as many
- * rows of groups again as the search's patience.  NULL, false: a fit has begun other lists since,
- * and these may lack rows.  All is kept by reference.
+ * Reads lists: rows whose signatures pass become candidates of the search, all rows of chains, and
+ * rows of the nearest groups until the search is settled.  grnnd_list_more() reads further groups,
+ * as many rows as the search's patience.  Returns NULL or false if a fit has begun to replace the
+ * lists, because lists then may lack rows.  All arguments are kept by reference.
  */
 typedef struct GrnndListReader GrnndListReader;
 extern GrnndListReader *grnnd_list_read(GrnndStore *store, const GrnndListed *listed,
 										const GrnFilter *filter, GrnSearch *search);
 extern bool grnnd_list_more(GrnndListReader *reader);
-/* Are there groups that were not read? */
+/* Are there groups not read yet? */
 extern bool grnnd_list_has_more(const GrnndListReader *reader);
-/* Records that were read, those of guides among them. */
+/* Number of records read, including guides. */
 extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
 
-/* Writes an empty record of a bucket.  flags: 0, of its chain; GRN_GROUP; GRN_GUIDE. */
+/* Initializes an empty record of a bucket.  flags: 0 for its chain; GRN_GROUP; GRN_GUIDE. */
 extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
 /*
- * Is the row on one of the first records of a bucket's chain?  False may be wrong where the chain
- * is long: then the list has the row twice, until vacuum takes a row from the node.
+ * Is the row in one of the first records of a bucket's chain?  In a long chain the result may be
+ * wrongly false.  The list then has the row twice, until vacuum removes a row of the node.
  */
 extern bool grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *row);
-/* Adds rows [n] to a bucket's chain. */
+/* Adds n rows to a bucket's chain. */
 extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *rows, uint32 n);
 

@@ -1,5 +1,5 @@
 /*
- * page.c - pages of an index: their form, checks, and where records lie.
+ * page.c - pages of an index: their format, checks, and the location of records.
  */
 #include "am/page.h"
 
@@ -25,7 +25,7 @@ grnnd_page_init(Page page, GrnndPageKind kind)
 	PageHeader	header = (PageHeader) page;
 
 	PageInit(page, BLCKSZ, sizeof(GrnndSpecial));
-	/* no hole: generic WAL would zero it on replay */
+	/* the page must have no hole, because generic WAL zeroes a hole on replay */
 	header->pd_lower = header->pd_upper;
 	special = GrnndPageSpecial(page);
 	special->kind = kind;
@@ -61,7 +61,7 @@ grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind)
 							   GrnndPageSpecial(page)->kind, kind));
 }
 
-/* The size of a relation when it was last asked for. */
+/* The last known size of a relation. */
 typedef struct KnownSize
 {
 	RelFileLocator of;
@@ -69,8 +69,9 @@ typedef struct KnownSize
 } KnownSize;
 
 /*
- * Has a relation a block?  The server's own error would not name damage.  A file only grows while
- * anybody reads it, so the known size serves until a block lies beyond.
+ * Does the relation have this block?  A test is needed because the server's own error would not
+ * report damage.  A file does not shrink while a backend reads it, so the known size is valid for
+ * all blocks below it.
  */
 static bool
 has_block(KnownSize *known, Relation rel, BlockNumber block)
@@ -108,11 +109,11 @@ grnnd_read(Relation index, BlockNumber block, int lockmode, GrnndPageKind kind,
 }
 
 /*
- * Each read that starts costs a call of the device, which in a virtual machine takes as long as the
- * read itself.  So all but the first are asked for by one call, where the server can.
+ * Each read that starts costs a call of the device.  In a virtual machine this call takes as long
+ * as the read.  So one call prefetches all blocks but the first, if the server has such a call.
  */
 void
-grnnd_ask_for(Relation index, BlockNumber block, uint32 n)
+grnnd_prefetch_blocks(Relation index, BlockNumber block, uint32 n)
 {
 	if (n > 0 && PrefetchBuffer(index, MAIN_FORKNUM, block).initiated_io && n > 1)
 		GRNND_PREFETCH(index, block + 1, n - 1);

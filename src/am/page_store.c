@@ -1,6 +1,6 @@
 /*
- * page_store.c - src/graph's view of the pages: brings records under a share lock and
- * gives memory.
+ * page_store.c - the pages of an index as a GrnStore: reads records under a share lock and
+ * allocates memory.
  */
 #include "am/page_store.h"
 
@@ -15,7 +15,10 @@
 
 #include "am/page.h"
 
-/* 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take one. */
+/*
+ * Maximum pages of a record: 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take
+ * one.
+ */
 #define MAX_SPAN 10
 
 /*
@@ -40,7 +43,7 @@ touch(const GrnndStore *store, Page page, uint32 id, bool whole)
 
 	__builtin_prefetch(page);
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
-	if (store->base.rows_alone)
+	if (store->base.skips_neighbours)
 	{
 		grnnd_touch_bytes(from, l->off_ids);
 		grnnd_touch_bytes(from + l->off_vec, l->vec_first);
@@ -57,13 +60,13 @@ grnnd_store_touch(const GrnndStore *store, uint32 id)
 	if (buffer <= 0)
 		return;
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1));
-	/* (of whole pages too much would be asked for in vain) */
+	/* (prefetching whole pages would mostly be wasted) */
 	touch(store, BufferGetPage(buffer), id, false);
 }
 
 /*
- * GrnStore.prefetch() where pages are in shared buffers: asks for the records where
- * they were last.  A wrong guess only costs time.
+ * GrnStore.prefetch() while pages are in shared buffers: prefetches records into the processor's
+ * cache by hints.  A wrong hint only costs time.
  */
 static void
 touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
@@ -72,7 +75,7 @@ touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 		grnnd_store_touch((GrnndStore *) self, ids[i]);
 }
 
-/* Pages are in shared buffers again. */
+/* Pages no longer count as missing. */
 static void
 end_missing(GrnndStore *store)
 {
@@ -82,7 +85,7 @@ end_missing(GrnndStore *store)
 	store->base.ahead = 0;
 }
 
-/* Counts how long so many pages that are not in shared buffers were asked for, or read. */
+/* Adds the time since `since`, in which this number of missing pages was prefetched or read. */
 static void
 count_wait(GrnndStore *store, uint32 pages, instr_time since)
 {
@@ -95,13 +98,16 @@ count_wait(GrnndStore *store, uint32 pages, instr_time since)
 	store->waited += INSTR_TIME_GET_DOUBLE(now);
 }
 
-/* GrnStore.prefetch() where they are not: asks the kernel for the pages, nearest record first. */
+/*
+ * GrnStore.prefetch() while pages are missing: prefetches the pages into the kernel's cache,
+ * nearest record first.
+ */
 static void
 store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
 	GrnndStore *store = (GrnndStore *) self;
 	instr_time	since;
-	uint32		asked = 0;
+	uint32		initiated = 0;
 
 	INSTR_TIME_SET_CURRENT(since);
 	for (uint32_t i = 0; i < count; i++)
@@ -110,9 +116,9 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 
 		if (ids[i] < store->id_limit)
 			for (uint32 j = 0; j < store->ix->layout.span; j++)
-				asked += PrefetchBuffer(store->index, MAIN_FORKNUM, block + j).initiated_io;
+				initiated += PrefetchBuffer(store->index, MAIN_FORKNUM, block + j).initiated_io;
 	}
-	count_wait(store, asked, since);
+	count_wait(store, initiated, since);
 }
 
 /* Are pages that are missing to be taken as wholes? */
@@ -149,7 +155,7 @@ grnnd_store_take_pages(GrnndStore *store)
 		store->always_whole = store->base.whole_pages = true;
 }
 
-/* Pins a block, and notes where it was if its hint has not told. */
+/* Pins a block, and updates its hint if the hint was wrong. */
 static Buffer
 pin_block(GrnndStore *store, BlockNumber block)
 {
@@ -162,7 +168,10 @@ pin_block(GrnndStore *store, BlockNumber block)
 	if (BufferIsValid(buffer))
 		return buffer;
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
-	/* the first is not timed: a clock at each page in memory would cost more than it tells */
+	/*
+	 * the first missing page is not timed, because reading the clock for each page in memory would
+	 * cost more than the measurement is worth
+	 */
 	if (missing)
 		INSTR_TIME_SET_CURRENT(since);
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, store->strategy);
@@ -186,7 +195,10 @@ grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind)
 	return buffer;
 }
 
-/* Copies the vector bytes of a spanning record; the first page is locked. */
+/*
+ * Copies the vector of a spanning record into store->vector.  The caller holds a lock on the first
+ * page.
+ */
 static void
 gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *tails)
 {
@@ -207,8 +219,8 @@ gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *
 }
 
 /*
- * GrnStore.check(): ends with an error unless the record is sound.  Links may lead past the
- * relation's size as first read, when others have extended it since.
+ * GrnStore.check(): raises an error unless the record is sound.  A link may lead beyond the known
+ * size of the relation if another backend has extended it.
  */
 static void
 store_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
@@ -239,7 +251,7 @@ store_mate(GrnStore *self, uint32_t id)
 	return seen != NULL ? seen : &none;
 }
 
-/* GrnStore.visit(): fn runs under the share lock of the record's page(s). */
+/* GrnStore.visit(): calls fn under share locks of the record's pages. */
 static bool
 store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 {
@@ -260,7 +272,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 			grnnd_corrupt(store->index, block, "a link to it, but it does not exist");
 	}
 
-	/* pins first, so that nothing is read from disk under a lock */
+	/* pin first, so that no page is read from disk under a lock */
 	for (uint32 i = 0; i < ix->layout.span; i++)
 		buffers[i] = pin_block(store, block + i);
 	store->pages += ix->layout.span;

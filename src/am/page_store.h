@@ -1,6 +1,6 @@
 /*
- * page_store.h - the pages of an index as a GrnStore (graph/stored/search.h), through which
- * searches read records.
+ * page_store.h - the pages of an index as a GrnStore (graph/stored/search.h).  Searches read
+ * records through this store.
  */
 #ifndef GRNND_PAGE_STORE_H
 #define GRNND_PAGE_STORE_H
@@ -26,18 +26,19 @@ typedef struct GrnndStore
 	const GrnndIndex *ix;
 	MemoryContext context;
 	BufferAccessStrategy strategy;
-	Snapshot	snapshot;		/* a scan's, else NULL: whether a page has lost rows of it */
+	Snapshot	snapshot;		/* a scan's snapshot, else NULL: checks for pages that have lost
+								 * the snapshot's rows */
 	uint32		id_limit;
-	char	   *vector;			/* gathers a spanning vector */
-	Page		page;			/* that is being visited, the first of a record */
-	int			prefetch_width; /* effective_io_concurrency; -1: not yet known */
-	int			missing_left;	/* visits for which pages still count as missing */
-	uint64		awaited;		/* pages that were asked for or read meanwhile, */
-	double		waited;			/* and the seconds of that */
+	char	   *vector;			/* buffer for the vector of a spanning record */
+	Page		page;			/* first page of the record being visited */
+	int			prefetch_width; /* effective_io_concurrency; -1: not read yet */
+	int			missing_left;	/* remaining visits for which pages count as missing */
+	uint64		awaited;		/* pages prefetched or read while pages count as missing */
+	double		waited;			/* seconds taken by these prefetches and reads */
 	bool		always_whole;	/* pages are taken as wholes also where none are missing */
-	GrnndFinder finder;			/* of its pages */
-	uint64		pages;			/* that were read, each time */
-	GrnAbsent  *absent;			/* a node that searches do not see; or NULL */
+	GrnndFinder finder;			/* finds buffers by hints */
+	uint64		pages;			/* number of pages read, including repeated reads */
+	GrnAbsent  *absent;			/* view without a node that searches must not see; or NULL */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
@@ -49,15 +50,18 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
  */
 extern void grnnd_store_take_pages(GrnndStore *store);
 
-/* Locks a page of a kind, to be read. */
+/* Reads a page of a kind and locks it in share mode. */
 extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind);
 
-/* Asks memory for a record, if its page is where it was last. */
+/*
+ * Prefetches a record into the processor's cache if its page is still in the buffer that the hint
+ * names.
+ */
 extern void grnnd_store_touch(const GrnndStore *store, uint32 id);
 
 /*
- * A node's vector, [dim], with its state and version, and grnnd_noise() of it.  False: there is
- * nothing to visit.
+ * Loads a node's vector x [dim], with its state, version and code error.  Returns false if the id
+ * is not a node.
  */
 extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
 							  uint16 *version, float *error);

@@ -68,7 +68,7 @@ fit_rows(const GrnCodecFit *fit)
 	return n < most ? n : most;
 }
 
-/* Places the arrays in the workspace. Returns the workspace's bytes. */
+/* Places the arrays in the workspace.  Returns the workspace's bytes. */
 static size_t
 place_arrays(Fit *f, const GrnCodecFit *in, void *workspace)
 {

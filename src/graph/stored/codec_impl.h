@@ -37,7 +37,7 @@ grn_block_middle(int block)
 extern float grn_codec_project(const GrnCodec *codec, const float *x, float scale,
 							   const float *from, float *u);
 
-/* Computes u = B (q - from), with the short basis if the codec has one. Returns |q - from|^2. */
+/* Computes u = B (q - from), with the short basis if the codec has one.  Returns |q - from|^2. */
 extern float grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from,
 									 float *u);
 
@@ -55,7 +55,7 @@ extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, 
 extern void grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length,
 							uint8_t *code, GrnFactor *factor);
 
-/* Decodes the first `blocks` blocks of a code into u. Returns |x - c|, or |x| for directions. */
+/* Decodes the first `blocks` blocks of a code into u.  Returns |x - c|, or |x| for directions. */
 extern float grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFactor factor,
 							 float *u);
 

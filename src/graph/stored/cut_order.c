@@ -347,7 +347,7 @@ cut_parts(Order *o, GrnParallel *parallel)
 	o->nparts *= 2;
 }
 
-/* Places the threads' workspaces in an arena. Returns false if their size overflows. */
+/* Places the threads' workspaces in an arena.  Returns false if their size overflows. */
 static bool
 make_trees(Order *o, GrnArena *a, int nworkers, uint32_t most)
 {

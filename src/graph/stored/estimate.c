@@ -58,7 +58,7 @@ set_query(const GrnCodec *codec, GrnEstimated what, float base, float scale,
 	}
 }
 
-/* Rounds v [k] to 8 bits and calls set_query(). Multiplies v by the steps. */
+/* Rounds v [k] to 8 bits and calls set_query().  Multiplies v by the steps. */
 static void
 round_query(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 			GrnCodeQuery *out)

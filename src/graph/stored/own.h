@@ -31,7 +31,7 @@ grn_has_centre(GrnForm form, uint64_t rows)
 	return grn_form(form)->rotated && rows >= 16;
 }
 
-/* Makes a centre from x [dim]. The caller keeps x alive. */
+/* Makes a centre from x [dim].  The caller keeps x alive. */
 extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim);
 
 /* Loads the row of a stored vector into x [dim]. */
@@ -43,7 +43,7 @@ extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
  */
 extern void grn_own_load_turned(const GrnLayout *l, const void *vec, float *x);
 extern void grn_own_turn(const GrnLayout *l, const float *x, float *out);
-/* The squared length of the row. With a centre only if rows are compared by inner products. */
+/* The squared length of the row.  With a centre only if rows are compared by inner products. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
 /*
  * Prepares a query q [dim] for grn_query_compare(), in an aligned buffer of grn_query_bytes().

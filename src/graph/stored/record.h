@@ -26,7 +26,7 @@
 #define GRN_MAX_ATTR_BYTES 256	/* 32 columns of 8 */
 #define GRN_MAX_SIG_BYTES 32	/* 32 columns of 1 */
 
-/* State of a record. On-disk values: never renumber. */
+/* State of a record.  On-disk values: never renumber. */
 typedef enum GrnState
 {
 	GRN_FREE = 0,				/* never used, or freed: GrnFreed replaces the TIDs */
@@ -147,7 +147,7 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 												   .payload = payload});
 }
 
-/* Fills the costs of codes for GrnCodecFit.costs. The shape of spec is ignored. */
+/* Fills the costs of codes for GrnCodecFit.costs.  The shape of spec is ignored. */
 extern void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
 static inline void
 grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payload,
@@ -176,7 +176,7 @@ typedef enum GrnKeep
 	GRN_KEEP_SKETCH				/* in about 500 bytes; for sketches, internal */
 } GrnKeep;
 
-/* True for records of layout = compact. Other layouts keep more of a row. */
+/* True for records of layout = compact.  Other layouts keep more of a row. */
 extern bool grn_is_compact(GrnForm form, uint32_t dim);
 /* True if own vectors are so long that a page has few records. */
 extern bool grn_is_long(GrnForm form, uint32_t dim);
@@ -419,7 +419,7 @@ grn_list_row(const GrnLayout *l, const void *rec, uint32_t i)
 	return row;
 }
 
-/* Writes row i. `row` may point into the same record. */
+/* Writes row i.  `row` may point into the same record. */
 static inline void
 grn_list_set_row(const GrnLayout *l, void *rec, uint32_t i, const GrnListRow *row)
 {

@@ -84,7 +84,7 @@ expand_coded(GrnSearch *s, Key key)
 	else
 	{
 		grn_forget_visit(s);
-		if (!grn_meet_dead(s, key))
+		if (!grn_count_dead(s, key))
 			return;
 	}
 	if (!s->p.closed)
@@ -92,7 +92,7 @@ expand_coded(GrnSearch *s, Key key)
 	if (s->mates != NULL)
 		grn_offer_mates(s);
 	if (s->store->prefetch != NULL)
-		grn_ask_ahead(s);
+		grn_prefetch_ahead(s);
 }
 
 void
@@ -102,7 +102,7 @@ grn_discover_neighbours(GrnSearch *s, uint32_t id)
 	Node		node = s->nodes[*slot];
 	uint32_t	ids[GRN_MAX_DEGREE];
 	uint32_t	n = 0;
-	uint32_t	asked = 0;
+	uint32_t	prefetched = 0;
 
 	*slot = GRN_INVALID_ID;
 	for (uint32_t i = 0; i < node.count; i++)
@@ -113,12 +113,12 @@ grn_discover_neighbours(GrnSearch *s, uint32_t id)
 		/* prefetch half a window at a time, so each visit waits for an older prefetch */
 		uint32_t	ahead = s->store->ahead > 0 ? s->store->ahead : n;
 
-		if (s->store->prefetch != NULL && asked < n && asked <= i + ahead / 2)
+		if (s->store->prefetch != NULL && prefetched < n && prefetched <= i + ahead / 2)
 		{
 			uint32_t	until = i + ahead < n ? i + ahead : n;
 
-			s->store->prefetch(s->store, ids + asked, until - asked);
-			asked = until;
+			s->store->prefetch(s->store, ids + prefetched, until - prefetched);
+			prefetched = until;
 		}
 		discover(s, ids[i]);
 	}
@@ -133,7 +133,7 @@ expand_exact(GrnSearch *s, Key key)
 		return;
 	if (s->nodes[at].found.state == GRN_NODE)
 		grn_add_found(s, &s->nodes[at].found, s->nodes[at].kept);
-	else if (!grn_meet_dead(s, key))
+	else if (!grn_count_dead(s, key))
 	{
 		s->nodes[at].deferred = true;
 		return;
@@ -169,7 +169,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 
 	/* The large arrays at the end of the struct need no clearing. */
 	memset(s, 0, offsetof(GrnSearch, neighbours));
-	memset(s->asked, 0xFF, sizeof(s->asked));
+	memset(s->prefetched, 0xFF, sizeof(s->prefetched));
 	memset(s->offered_keys, 0, sizeof(s->offered_keys));
 	s->visits = 0;
 	s->vain = 0;
@@ -276,7 +276,7 @@ sort_found(GrnSearch *s)
 	s->store->free(s->store, kept);
 }
 
-/* Expands the candidates on the list. Returns false if grn_is_enough() ended the run. */
+/* Expands the candidates on the list.  Returns false if grn_is_enough() ended the run. */
 static bool
 expand_list(GrnSearch *s)
 {
@@ -342,7 +342,7 @@ grn_search_run(GrnSearch *s)
 	}
 	if (closed)
 		grn_end_listed(s);
-	s->store->rows_alone = closed;
+	s->store->skips_neighbours = closed;
 	if (!resume)
 	{
 		if (closed)
@@ -360,7 +360,7 @@ grn_search_run(GrnSearch *s)
 			grn_expand_deferred(s);
 		expand_all(s);
 	}
-	s->store->rows_alone = false;
+	s->store->skips_neighbours = false;
 	sort_found(s);
 	if (s->p.resumable && s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit)
 		s->truncated = true;

@@ -35,7 +35,7 @@ typedef struct GrnStore
 	/* whether pages are taken as wholes now; the store changes it as it likes */
 	bool		whole_pages;
 	/* true while the search reads rows without their neighbours; set by the search for a run */
-	bool		rows_alone;
+	bool		skips_neighbours;
 	/* optional: the search will visit these ids soon, in this order */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
@@ -132,7 +132,7 @@ extern uint32_t grn_search_patience(const GrnSearch *s);
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 
-/* The query prepared for estimates. The index must have codes. */
+/* The query prepared for estimates.  The index must have codes. */
 extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
 
 /*

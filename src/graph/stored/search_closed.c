@@ -27,19 +27,19 @@ reserve_waiting(GrnSearch *s, Waiting *w, size_t need)
 	grn_grow(s, &w->estimates, sizeof(float), w->n, need, &w->room);
 }
 
-/* Adds `count` coded rows or middles. The array must have room. */
+/* Adds `count` coded rows or middles.  The array must have room. */
 static void
-wait(GrnSearch *s, Waiting *w, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
-	 uint32_t count)
+add_waiting(GrnSearch *s, Waiting *w, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
+			uint32_t count)
 {
 	grn_estimate(&s->code_query, codes, factors, count, w->estimates + w->n);
 	memcpy(w->ids + w->n, ids, count * sizeof(uint32_t));
 	w->n += count;
 }
 
-/* Removes the candidate with index i and returns its key. The last candidate fills the gap. */
+/* Removes the candidate with index i and returns its key.  The last candidate fills the gap. */
 static Key
-take(Waiting *w, size_t i)
+remove_waiting(Waiting *w, size_t i)
 {
 	Key			key = make_key(w->estimates[i], w->ids[i]);
 
@@ -53,7 +53,7 @@ take(Waiting *w, size_t i)
  * near candidates from far ones, so few are ever sorted.  Returns the bound.
  */
 static float
-choose(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *room)
+take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *room)
 {
 	float		bound = INFINITY;
 
@@ -81,7 +81,7 @@ choose(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *r
 				near[i] = i;
 		reserve(s, heap, sizeof(Key), *n, *n + found, room);
 		while (found > 0)
-			(*heap)[(*n)++] = take(w, first + near[--found]);
+			(*heap)[(*n)++] = remove_waiting(w, first + near[--found]);
 		end = first;
 	}
 	heap_make(*heap, *n);
@@ -148,14 +148,14 @@ note_offered(GrnSearch *s, size_t from)
 	s->idle = n > 0 ? 0 : s->idle + count;
 }
 
-/* Adds rows to the waiting rows. The array must have room. */
+/* Adds rows to the waiting rows.  The array must have room. */
 static void
-wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
-			uint32_t count)
+add_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
+		   uint32_t count)
 {
 	size_t		from = s->rows.n;
 
-	wait(s, &s->rows, ids, codes, factors, count);
+	add_waiting(s, &s->rows, ids, codes, factors, count);
 	if (s->nearest != NULL)
 		note_offered(s, from);
 	/* rows within the bound of the last choice belong into its heap */
@@ -163,7 +163,7 @@ wait_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFa
 		if (s->rows.estimates[i - 1] <= s->chosen)
 		{
 			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1, &s->rejected_room);
-			heap_push(s->rejected_keys, &s->rejected, take(&s->rows, i - 1));
+			heap_push(s->rejected_keys, &s->rejected, remove_waiting(&s->rows, i - 1));
 		}
 }
 
@@ -173,7 +173,7 @@ grn_end_listed(GrnSearch *s)
 	if (s->ngathered == 0)
 		return;
 	reserve_waiting(s, &s->rows, s->rows.n + s->ngathered);
-	wait_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
+	add_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
 	s->ngathered = 0;
 }
 
@@ -196,7 +196,7 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 		reserve_waiting(s, &s->rows, 2 * room + count + LEAST_WAITING);
 	}
 	if (whole > 0)
-		wait_listed(s, ids, codes, factors, whole);
+		add_listed(s, ids, codes, factors, whole);
 	/* estimate the remaining rows in batches of GRN_GATHER, together with rows of other records */
 	for (uint32_t i = whole; i < count; i++)
 	{
@@ -213,8 +213,8 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 void
 grn_choose_waiting(GrnSearch *s)
 {
-	s->chosen = choose(s, &s->rows, (size_t) CHOSEN * s->p.ef, &s->rejected_keys, &s->rejected,
-					   &s->rejected_room);
+	s->chosen = take_nearest(s, &s->rows, (size_t) CHOSEN * s->p.ef, &s->rejected_keys, &s->rejected,
+							 &s->rejected_room);
 }
 
 /* ---- groups ---- */
@@ -237,7 +237,7 @@ grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const
 	}
 	if (s->groups.n + count > s->groups.room)
 		reserve_waiting(s, &s->groups, 2 * s->groups.room + count + LEAST_WAITING);
-	wait(s, &s->groups, ids, codes, factors, count);
+	add_waiting(s, &s->groups, ids, codes, factors, count);
 }
 
 uint32_t
@@ -247,7 +247,7 @@ grn_search_next_group(GrnSearch *s)
 		s->idle = s->offered = 0;
 	s->groups_begun = true;
 	if (s->nnear_groups == 0)
-		choose(s, &s->groups, CHOSEN_GROUPS, &s->near_groups, &s->nnear_groups, &s->near_groups_room);
+		take_nearest(s, &s->groups, CHOSEN_GROUPS, &s->near_groups, &s->nnear_groups, &s->near_groups_room);
 	return s->nnear_groups > 0 ? KEY_ID(heap_pop(s->near_groups, &s->nnear_groups)) : GRN_INVALID_ID;
 }
 

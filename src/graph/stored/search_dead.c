@@ -20,7 +20,7 @@ are_many(const GrnSearch *s)
 }
 
 bool
-grn_meet_dead(GrnSearch *s, Key key)
+grn_count_dead(GrnSearch *s, Key key)
 {
 	grn_unlist(s, key);
 	s->ndead++;

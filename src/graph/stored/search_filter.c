@@ -282,19 +282,19 @@ list_found(GrnSearch *s, Key key)
 
 /* Adds a candidate to the ids to prefetch unless it was prefetched lately. */
 static void
-ask_for(GrnSearch *s, Key key, uint32_t *ids, uint32_t *n)
+add_prefetch(GrnSearch *s, Key key, uint32_t *ids, uint32_t *n)
 {
 	uint32_t	id = KEY_ID(key);
-	uint32_t   *asked = &s->asked[id & (PREFETCH_MEMORY - 1)];
+	uint32_t   *prefetched = &s->prefetched[id & (PREFETCH_MEMORY - 1)];
 
-	if (*asked == id)
+	if (*prefetched == id)
 		return;
-	*asked = id;
+	*prefetched = id;
 	ids[(*n)++] = id;
 }
 
 static void
-ask_ahead(GrnSearch *s)
+prefetch_nearest(GrnSearch *s)
 {
 	const Failing *f = &s->failing;
 	Key			bound = failing_bound(s);
@@ -305,13 +305,13 @@ ask_ahead(GrnSearch *s)
 
 	if (s->store->ahead > 0)
 	{
-		grn_ask_ahead(s);
+		grn_prefetch_ahead(s);
 		if (f->n > 0)
-			ask_for(s, f->heap[0], ids, &n);
+			add_prefetch(s, f->heap[0], ids, &n);
 	}
 	else
 	{
-		s->asked_disk = false;
+		s->prefetched_disk = false;
 		for (uint32_t seen = 0; seen < AHEAD; seen++)
 		{
 			Key			key = UINT64_MAX;
@@ -325,7 +325,7 @@ ask_ahead(GrnSearch *s)
 				failing = f->heap[j];
 			if (key == UINT64_MAX && failing == UINT64_MAX)
 				break;
-			ask_for(s, failing < key ? failing : key, ids, &n);
+			add_prefetch(s, failing < key ? failing : key, ids, &n);
 			if (failing < key)
 				j++;
 			else
@@ -401,10 +401,10 @@ expand(GrnSearch *s, Key key, bool listed)
 		count_failed(s, listed, offer_neighbours(s));
 	}
 	if (s->store->prefetch != NULL)
-		ask_ahead(s);
+		prefetch_nearest(s);
 }
 
-/* Expands the nearest candidate. Returns false if no candidate is worth an expansion. */
+/* Expands the nearest candidate.  Returns false if no candidate is worth an expansion. */
 static bool
 expand_nearest(GrnSearch *s)
 {

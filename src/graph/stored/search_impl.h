@@ -21,7 +21,7 @@ typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 #define KEY_ID(k) ((uint32_t) (k) >> 1)
 #define KEY_EXPANDED ((Key) 1)
 
-/* A hash set of ids. Without codes it also maps an id to its Node. */
+/* A hash set of ids.  Without codes it also maps an id to its Node. */
 typedef struct IdSet
 {
 	uint32_t   *ids;			/* [size]; GRN_INVALID_ID marks a free slot */
@@ -131,7 +131,7 @@ struct GrnSearch
 	GrnMates   *mates;			/* NULL: no page has been taken as a whole */
 	bool		took_mates;		/* this run has */
 	uint32_t	window;			/* number of candidates to prefetch while visits wait for a disk */
-	bool		asked_disk;		/* `asked` holds prefetches from a disk */
+	bool		prefetched_disk;	/* `prefetched` holds prefetches from a disk */
 	Failing		failing;
 
 	/* results of this run */
@@ -168,7 +168,7 @@ struct GrnSearch
 	uint32_t	gathered_ids[GRN_GATHER];
 	GrnFactor	gathered_factors[GRN_GATHER];
 
-	uint32_t	asked[PREFETCH_MEMORY];
+	uint32_t	prefetched[PREFETCH_MEMORY];
 	uint64_t	visits;
 	uint64_t	vain;			/* visits of dead nodes and of free slots */
 	Key			offered_keys[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
@@ -222,7 +222,7 @@ kept_bytes(const GrnSearch *s)
 	return kept_list_at(s) + ((1 + (size_t) s->p.layout->degree) * sizeof(uint32_t) + 7) / 8 * 8;
 }
 
-/* Bytes of the state that grows from run to run. Results of one run are not counted. */
+/* Bytes of the state that grows from run to run.  Results of one run are not counted. */
 extern size_t grn_search_bytes(const GrnSearch *s);
 
 /* ---- keys ---- */
@@ -360,7 +360,7 @@ is_expanded(const GrnSearch *s, uint32_t id)
 
 /* Resizes the set to `size` slots, a power of two. */
 extern void grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size);
-/* Adds an id with its Node. Returns false if the set has the id already. */
+/* Adds an id with its Node.  Returns false if the set has the id already. */
 extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node);
 
 /* ---- search_list.c ---- */
@@ -391,7 +391,7 @@ extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
 extern void grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n);
 /* Removes a node without rows from the list, to make room for a possible result. */
 extern void grn_unlist(GrnSearch *s, Key key);
-/* Fills the list with the nearest rejected candidates. Returns true if the list grew. */
+/* Fills the list with the nearest rejected candidates.  Returns true if the list grew. */
 extern bool grn_take_rejected(GrnSearch *s);
 
 /* ---- search_closed.c ---- */
@@ -405,7 +405,7 @@ extern void grn_choose_waiting(GrnSearch *s);
 
 /* ---- search_visit.c ---- */
 
-/* Visits a node: fills s->now and s->neighbours. Returns false if the slot is free. */
+/* Visits a node: fills s->now and s->neighbours.  Returns false if the slot is free. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
 /*
  * Copies a record except its edges into s->now while the store holds the record.  The arrays must
@@ -415,7 +415,7 @@ extern void grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, con
 /* Discards the rows and vectors that the last visit copied, and the node's mates. */
 extern void grn_forget_visit(GrnSearch *s);
 /* Prefetches the nearest candidates that were not prefetched lately. */
-extern void grn_ask_ahead(GrnSearch *s);
+extern void grn_prefetch_ahead(GrnSearch *s);
 
 /* ---- search_mates.c ---- */
 
@@ -441,7 +441,7 @@ extern void grn_forget_mates(GrnSearch *s);
  * Counts a visited node without rows and removes it from the list.  Returns true if its neighbours
  * must be offered now.
  */
-extern bool grn_meet_dead(GrnSearch *s, Key key);
+extern bool grn_count_dead(GrnSearch *s, Key key);
 /*
  * True if the run must end because it has visited too many dead nodes.  With few dead nodes only
  * ef bounds a run.

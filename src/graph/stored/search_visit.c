@@ -108,7 +108,7 @@ grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec
 	}
 }
 
-/* The callback of a visit. The store holds the record, so the function only copies. */
+/* The callback of a visit.  The store holds the record, so the function only copies. */
 static void
 on_visit(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -163,11 +163,11 @@ grn_forget_visit(GrnSearch *s)
 		grn_forget_mates(s);
 }
 
-/* Adapts the window. asked: the candidate at the front of the list was prefetched. */
+/* Adapts the window. prefetched: the candidate at the front of the list was prefetched. */
 static void
-set_window(GrnSearch *s, bool asked)
+set_window(GrnSearch *s, bool prefetched)
 {
-	s->window = asked ? s->window + WIDEN : s->window / 2;
+	s->window = prefetched ? s->window + WIDEN : s->window / 2;
 	if (s->window < LEAST_WINDOW)
 		s->window = LEAST_WINDOW;
 	if (s->window > s->store->ahead)
@@ -175,7 +175,7 @@ set_window(GrnSearch *s, bool asked)
 }
 
 void
-grn_ask_ahead(GrnSearch *s)
+grn_prefetch_ahead(GrnSearch *s)
 {
 	uint32_t	ids[GRN_MAX_AHEAD];
 	uint32_t	window = PREFETCH_WINDOW;
@@ -183,29 +183,29 @@ grn_ask_ahead(GrnSearch *s)
 	uint32_t	n = 0;
 	uint32_t	seen = 0;
 
-	if (disk != s->asked_disk)
+	if (disk != s->prefetched_disk)
 	{
-		memset(s->asked, 0xFF, sizeof(s->asked));
-		s->asked_disk = disk;
+		memset(s->prefetched, 0xFF, sizeof(s->prefetched));
+		s->prefetched_disk = disk;
 		s->window = 0;
 	}
 	for (uint32_t i = s->cursor; i < s->listed && seen < window; i++)
 	{
 		uint32_t	id = KEY_ID(s->list[i]);
 		uint32_t	unit = disk && takes_mates(s) ? id / s->p.layout->per_page : id;
-		uint32_t   *asked = &s->asked[unit & (PREFETCH_MEMORY - 1)];
+		uint32_t   *prefetched = &s->prefetched[unit & (PREFETCH_MEMORY - 1)];
 
 		if (s->list[i] & KEY_EXPANDED)
 			continue;
 		if (disk && seen == 0)
 		{
-			set_window(s, *asked == unit);
+			set_window(s, *prefetched == unit);
 			window = s->window;
 		}
 		seen++;
-		if (*asked == unit)
+		if (*prefetched == unit)
 			continue;
-		*asked = unit;
+		*prefetched = unit;
 		ids[n++] = id;
 	}
 	if (n > 0)

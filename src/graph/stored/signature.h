@@ -37,7 +37,7 @@ typedef struct GrnSigBook
 
 _Static_assert(sizeof(GrnSigBook) == 2040, "GrnSigBook is on disk");
 
-/* Fits a book to keys [n]. Sorts the keys. */
+/* Fits a book to keys [n].  Sorts the keys. */
 extern void grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n);
 /* Returns NULL for a sound book, else a static string that names the damage. */
 extern const char *grn_sig_check(const GrnSigBook *book);
