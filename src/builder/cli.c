@@ -1,5 +1,6 @@
 /*
- * cli.c - grnnd_build as a tool: a file of vectors in, a file of their graph out.
+ * cli.c - grnnd_build as a command-line tool: reads a file of vectors and writes a file of the
+ * graph.
  */
 #include "builder/cli.h"
 
@@ -10,7 +11,7 @@
 
 #define MOST_MEGABYTES (UINT64_C(1) << 30)
 
-/* The metrics' names stand between the two parts. */
+/* The names of the metrics stand between the two parts. */
 static const char help_files[] =
 "Builds a nearest-neighbor graph of vectors.\n"
 "\n"

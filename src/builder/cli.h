@@ -1,5 +1,5 @@
 /*
- * cli.h - what the parts of grnnd_build's command line share.
+ * cli.h - the settings that the files of grnnd_build's command line share.
  */
 #ifndef GRN_CLI_H
 #define GRN_CLI_H
@@ -12,7 +12,7 @@ typedef struct GrnCli
 	const char *vectors;
 	const char *graph;
 	const GrnMetricInfo *metric;
-	uint64_t	rows;			/* 0: all */
+	uint64_t	rows;			/* 0: all rows of the file */
 	uint32_t	threads;
 	GrnDeviceChoice choice;
 	GrnGraphParams params;
@@ -21,7 +21,7 @@ typedef struct GrnCli
 	bool		fill;
 } GrnCli;
 
-/* The programs: exit statuses. */
+/* The functions return exit statuses. */
 extern int	grn_command_line(int argc, char **argv);
 extern int	grn_build_file(const GrnCli *cli);
 

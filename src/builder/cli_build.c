@@ -1,6 +1,6 @@
 /*
- * cli_build.c - the command line's build: a graph of all rows of a file.  Identical rows are
- * vertices of their own here.
+ * cli_build.c - the command line's build: a graph of all rows of a file.  Unlike an index, the
+ * graph has a vertex for every row, even for equal rows.
  */
 #include "builder/cli.h"
 
@@ -17,18 +17,19 @@
 #include "graph/construct/medoid.h"
 
 #define CHECK_GRAIN 512
-/* of a page whose order is timed: what 128 dimensions take */
+/* records of a page whose order is timed; a page holds as many records of 128 dimensions */
 #define RECORDS_A_PAGE 7
 
-typedef struct Tool
+typedef struct ToolMemory
 {
 	void	   *work;
 	uint64_t	work_bytes;
-} Tool;
+} ToolMemory;
 
 /*
- * Memory that is read at random: fewer misses of the TLB save a tenth of a build, and half of
- * the search for what the entry reaches.  NULL where there is none.
+ * Maps memory that is read at random.  With huge pages the TLB misses less often: a build takes a
+ * tenth less time, and the search for reachable vertices takes half.  Returns NULL if memory is
+ * short.
  */
 static void *
 map_memory(uint64_t bytes)
@@ -44,7 +45,7 @@ map_memory(uint64_t bytes)
 static void *
 tool_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 {
-	Tool	   *tool = ctx;
+	ToolMemory *tool = ctx;
 
 	(void) segment;
 	if (bytes > tool->work_bytes)
@@ -76,7 +77,7 @@ tool_notice(void *ctx, const char *text, const char *hint)
 	fprintf(stderr, "grnnd_build: %s%s%s%s\n", text, hint[0] ? " (" : "", hint, hint[0] ? ")" : "");
 }
 
-/* Whether a graph is sound; bad and vertex are of any vertex that is not. */
+/* A check of a graph; bad and vertex describe any faulty vertex. */
 typedef struct Check
 {
 	const GrnGraph *graph;
@@ -97,8 +98,8 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Checks and connects the graph.  seconds: what this took, and, if positions are given, what
- * the order of an index's pages took after it.
+ * Checks and connects the graph.  seconds[0] receives the seconds of this; seconds[1] the seconds
+ * of the page order, if `position` is given.
  */
 static bool
 finish(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *failure)
@@ -135,7 +136,7 @@ static void
 print_times(const GrnGraphJob *job, double build, const double *finish)
 {
 	const GrnGraphParams *p = job->params;
-	const Tool *tool = job->host->ctx;
+	const ToolMemory *tool = job->host->ctx;
 
 	printf("degree %u r %u s %u t1 %u t2 %u rho %g seed %llu\n", p->degree, p->r, p->s,
 		   p->t1, p->t2, p->rho, (unsigned long long) p->seed);
@@ -180,7 +181,7 @@ build_once(const GrnCli *cli, GrnGraphJob *job, GrnFailure *failure)
 	return fine;
 }
 
-/* Rows of 0 and 1 become bits where they are, base, as those of type bit come. */
+/* Converts rows of 0 and 1 in place to bits, the form of rows of type bit. */
 static void
 make_bits(GrnRows *rows, uint8_t *base)
 {
@@ -211,7 +212,7 @@ make_bits(GrnRows *rows, uint8_t *base)
 int
 grn_build_file(const GrnCli *cli)
 {
-	Tool		tool = {0};
+	ToolMemory	tool = {0};
 	GrnHost		host = {.ctx = &tool, .need = tool_need, .phase = tool_phase, .notice = tool_notice};
 	GrnVectors	v;
 	GrnPrepared prepared;

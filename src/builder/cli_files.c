@@ -1,5 +1,5 @@
 /*
- * cli_files.c - vectors and graphs in the files that benchmarks use.
+ * cli_files.c - reads and writes vectors and graphs in the file formats of common benchmarks.
  */
 #include "builder/cli_files.h"
 
@@ -64,14 +64,14 @@ unmap_file(Mapped *file)
 		munmap((void *) file->bytes, file->size);
 }
 
-/* How rows lie in a file. */
+/* The arrangement of rows in a file. */
 typedef struct Shape
 {
 	size_t		n;
 	uint32_t	dim;
-	size_t		first;			/* byte of the first row's first value */
-	size_t		step;			/* bytes between rows */
-	bool		bytes;			/* values are bytes, not floats */
+	size_t		first;			/* offset of the first row's first value, in bytes */
+	size_t		step;			/* bytes from row to row */
+	bool		bytes;			/* values are bytes instead of floats */
 } Shape;
 
 static bool

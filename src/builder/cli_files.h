@@ -1,6 +1,6 @@
 /*
- * cli_files.h - files of vectors and graphs.  Each function says what is wrong, naming the file,
- * and returns false.
+ * cli_files.h - files of vectors and graphs.  Each function prints an error that names the file,
+ * and returns false, if the file is wrong.
  */
 #ifndef GRN_CLI_FILES_H
 #define GRN_CLI_FILES_H
@@ -10,24 +10,27 @@
 
 typedef struct GrnVectors
 {
-	float	   *base;			/* [n][stride], zero padded */
+	float	   *base;			/* [n][stride], padded with zeroes */
 	size_t		n;
 	size_t		stride;			/* multiple of 4, >= grn_row_floats() */
 	uint32_t	dim;
 } GrnVectors;
 
-/* The first `most` rows (0: all), normalised for cosine, with room for grn_row_floats(). */
+/*
+ * Reads the first `most` rows (0: all).  Rows are normalised for cosine, and have room for
+ * grn_row_floats() floats.
+ */
 extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most,
 							 GrnVectors *out);
 extern void grn_free_vectors(GrnVectors *v);
-/* int32 rows, int32 columns, then the rows. */
+/* The file has int32 rows, int32 columns, then the rows. */
 extern bool grn_read_ibin(const char *path, int32_t **values, size_t *rows, size_t *columns);
 extern bool grn_write_graph(const char *path, const GrnGraph *graph);
 
-/* The value of an option --metric, a const GrnMetricInfo *: GrnOption.take. */
+/* Parses the value of --metric into a const GrnMetricInfo *; a GrnOption.take function. */
 extern bool grn_take_metric(void *target, const char *name);
 
-/* Of help texts: what files are, between lines of their own. */
+/* Lines of help texts that describe the files. */
 #define GRN_HELP_FILES \
 "VECTORS and --query: .fvecs .bvecs (an int32 count before each row) or .fbin .u8bin\n" \
 "(int32 rows, int32 columns, then the rows).  A graph is .ibin: int32 rows, int32\n" \

@@ -1,7 +1,7 @@
 /*
- * cli_options.c - takes the options of a command line by a table.
+ * cli_options.c - parses the options of a command line by a table.
  */
-#define _GNU_SOURCE				/* program_invocation_short_name */
+#define _GNU_SOURCE				/* for program_invocation_short_name */
 #include "builder/cli_options.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * cli_options.h - options of a command line, as a table that says what each one takes.
+ * cli_options.h - the options of a command line, as a table of names, kinds and targets.
  */
 #ifndef GRN_CLI_OPTIONS_H
 #define GRN_CLI_OPTIONS_H
@@ -15,7 +15,7 @@ typedef enum GrnOptionKind
 	GRN_OPTION_WORD,			/* uint32_t: the position in words */
 	GRN_OPTION_TEXT,			/* const char *: the argument itself */
 	GRN_OPTION_FLAG,			/* bool; takes no argument */
-	GRN_OPTION_OTHER			/* whatever take() makes of the argument */
+	GRN_OPTION_OTHER			/* take() parses the argument */
 } GrnOptionKind;
 
 typedef struct GrnOption
@@ -25,8 +25,9 @@ typedef struct GrnOption
 	void	   *target;
 	uint64_t	low,
 				high;
-	const char *const *words;	/* NULL-ended */
-	bool		(*take) (void *target, const char *argument);	/* reports what is wrong */
+	const char *const *words;	/* ends with NULL */
+	bool		(*take) (void *target, const char *argument);	/* reports an error and returns
+																 * false if the argument is wrong */
 } GrnOption;
 
 /* Entries of a table. */
@@ -39,21 +40,24 @@ typedef struct GrnOption
 #define GRN_OTHER(name, target, take) {(name), GRN_OPTION_OTHER, (target), 0, 0, NULL, (take)}
 #define GRN_LAST_OPTION {NULL, GRN_OPTION_OTHER, NULL, 0, 0, NULL, NULL}
 
-#define GRN_MOST_OPTIONS 40		/* of a table */
+#define GRN_MOST_OPTIONS 40		/* largest number of entries in a table */
 #define GRN_OPTIONS_WRONG (-1)
 #define GRN_OPTIONS_HELP (-2)
 
 /*
- * Takes the options of argv.  Returns the position of the first argument that is no option,
- * GRN_OPTIONS_HELP for --help and -h, or GRN_OPTIONS_WRONG once a message has said what is wrong.
+ * Parses the options in argv.  Returns the position of the first argument that is not an option,
+ * GRN_OPTIONS_HELP for --help and -h, or GRN_OPTIONS_WRONG after an error message.
  */
 extern int	grn_take_options(int argc, char **argv, const GrnOption *table);
 
-/* Whether text is a whole number from low to high; a message names the option where not. */
+/*
+ * Parses a whole number from low to high.  Otherwise prints an error that names the option, and
+ * returns false.
+ */
 extern bool grn_option_number(const char *option, const char *text, uint64_t low, uint64_t high,
 							  uint64_t *out);
 
-/* Prints a message to stderr behind the program's name. */
+/* Prints the program's name and a message to stderr. */
 extern void grn_cli_error(const char *format,...) __attribute__((format(printf, 1, 2)));
 
 #endif							/* GRN_CLI_OPTIONS_H */

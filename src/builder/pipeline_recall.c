@@ -1,22 +1,24 @@
 /*
- * pipeline_recall.c - the recall of the finished graph, for a sample of its rows and a few widths
- * of search: a curve that the index keeps.
+ * pipeline_recall.c - measures the recall of the finished graph at several widths of search, with a
+ * sample of rows as queries.  The index keeps the resulting curve.
  *
- * Each row of the sample is a query.  Its nearest rows are found by comparing it with all rows,
- * and searches go over records as the leader is going to write them, from which the query's own
- * node is absent (absent.h): queries of applications have none either.
+ * The true nearest rows of a query come from a comparison with all rows.  Searches read records in
+ * the form in which the leader will write them, without the query's own node (absent.h), because
+ * the queries of applications have no node either.
  *
- * All of this takes a share of the processor's time that the build has taken so far: by the clock
- * the share is the same, and of a busy machine's clock the number of queries would be a matter of
- * luck.  It follows from the time that the first ones take.
+ * The measurement takes a share of the processor time that the build has used so far.  The number
+ * of queries follows from the time of the first queries.  Processor time is used instead of elapsed
+ * time, because on a busy machine elapsed time would make the number of queries random.
  *
- * Of many rows, which take long to compare, most queries are compared with what a very wide search
- * finds instead.  The others are compared with both, and so tell by how much recall differs for
- * that.  The mean of the many plus that difference has little more chance in it than if all had
- * been compared with all rows, as control variates have (Owen, Monte Carlo theory, 8.9).
+ * With many rows, a comparison with all rows is slow.  Then most queries are only compared with the
+ * result of a very wide search, and a few queries are compared with both.  The few show the
+ * difference in recall between the two truths, and the estimate is the mean of the many plus this
+ * difference.  The estimate has little more variance than if every query had been compared with all
+ * rows: the method is control variates (Owen, Monte Carlo theory, 8.9).
  *
- * Where memory does not hold the rows, the queries are chosen before codes are made, and compared
- * with rows as these are read for their codes.  There are as many as after a build on a GPU.
+ * If memory does not hold the rows, the queries are chosen before codes are made.  The loop that
+ * reads rows to encode them also compares the rows with the queries.  The number of queries is the
+ * number after a build on a GPU.
  */
 #include "builder/pipeline_impl.h"
 
@@ -30,29 +32,32 @@
 #include "graph/stored/prune.h"
 #include "graph/stored/search.h"
 
-#define FIRST_QUERIES 8			/* measured in any case */
+#define FIRST_QUERIES 8			/* queries measured in any case */
 /*
- * After a build on a GPU, which is too short to give them a share, and of many rows.  Each round
- * reads all rows anew, which for a million takes as long as comparing them with ten queries.
+ * Queries measured in any case after a build on a GPU, which is too short for a share of its time,
+ * and in a table of many rows.  Each round of queries reads all rows anew, and for a million rows
+ * this reading takes as long as ten queries.
  */
 #define FIRST_QUERIES_MANY 64
-#define ROWS 4096				/* that a thread compares with all queries in one go */
-#define SHARE 0.04				/* of the processor's seconds */
-#define LEAST_SECONDS 0.03		/* small tables can afford more, */
-#define LEAST_SECONDS_GPU 0.1	/* and beside a GPU each thread of the host */
+#define ROWS 4096				/* rows that a thread compares with all queries at a time */
+#define SHARE 0.04				/* share of the processor seconds of the build */
+#define LEAST_SECONDS 0.03		/* minimum budget in seconds: small tables can afford more than the
+								 * share */
+#define LEAST_SECONDS_GPU 0.1	/* minimum budget in seconds for each thread of a host with a GPU */
 /*
- * Each such query runs at all widths, for the nearest 100 and for the visits.  Wide searches take
- * most of the time, so the others end when they have found the nearest 10.
+ * Every fourth query runs at all widths, for the nearest 100 and for the number of visits.  The
+ * other queries end at the width that finds the nearest 10, because wide searches take most of the
+ * time.
  */
 #define WIDE_EVERY 4
 #define DEAD_LIMIT 64
 
 /*
- * With so many nodes, comparing a query with all rows takes longer than searches for it at all
- * widths and at WIDEST do.
+ * From this number of nodes on, a comparison of a query with all rows takes longer than the query's
+ * searches at all widths and at WIDEST.
  */
 #ifdef GRNND_TEST_POINTS
-#define MANY_NODES 10000		/* for small builds to have that, too */
+#define MANY_NODES 10000		/* small enough for test builds */
 #else
 #define MANY_NODES 250000
 #endif
@@ -61,52 +66,56 @@
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
-/* What one query has found of its nearest. */
+/* The number of nearest rows that a query has found, by k and width. */
 typedef struct Hits
 {
 	uint32_t	n[GRN_CURVE_KS][GRN_CURVE_POINTS];
-	bool		first[GRN_CURVE_POINTS];	/* the nearest row is among them */
+	bool		first[GRN_CURVE_POINTS];	/* the nearest row is found */
 } Hits;
 
 typedef struct Outcome
 {
 	uint32_t	visits[GRN_CURVE_POINTS];
-	Hits		of_all;			/* of the nearest of all rows, where these are known */
-	Hits		of_widest;		/* of the nearest that the widest search finds, if there is one */
+	Hits		of_all;			/* by comparison with all rows, if the query is compared with all
+								 * rows */
+	Hits		of_widest;		/* by comparison with the widest search, if a widest search is made */
 } Outcome;
 
 typedef struct GrnTruth
 {
 	GrnPipeline *p;
-	GrnLayout	layout;			/* of records without filter columns */
-	GrnCentre	centre;			/* of their own vectors, if they have one, */
-	GrnRows		rows;			/* all */
-	const uint32_t *ids;		/* [nodes][degree] and so on: the result's arrays */
+	GrnLayout	layout;			/* layout of records without filter columns */
+	GrnCentre	centre;			/* centre of own vectors, if the result is centred */
+	GrnRows		rows;			/* all rows */
+	const uint32_t *ids;		/* [nodes][degree] neighbours; this and the next arrays are the
+								 * result's */
 	const uint8_t *counts;
 	const uint32_t *row_start;
 	const uint32_t *row_of;
-	const uint32_t *moved;		/* row of a node, where rows have moved, or NULL */
+	const uint32_t *moved;		/* row or own item of each node if rows have moved, otherwise NULL */
 	uint32_t	nqueries;
-	uint32_t	ncompared;		/* so many of them, the first, are compared with all rows */
-	bool		many;			/* of MANY_NODES: the others are not */
-	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices before the result is there */
+	uint32_t	ncompared;		/* number of queries, from the first, that are compared with all
+								 * rows */
+	bool		many;			/* at least MANY_NODES nodes: only some queries are compared with
+								 * all rows */
+	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices until the result is written */
 	Outcome		outcomes[GRN_MOST_QUERIES];
-	/* the queries that are measured now */
-	uint32_t	from;			/* the first */
+	/* the round of queries in work */
+	uint32_t	from;			/* first query of the round */
 	uint32_t	n;
-	GrnQueries	now;			/* n of them */
-	bool		failed;			/* out of memory */
+	GrnQueries	now;			/* the n queries of the round */
+	bool		failed;			/* memory was short */
 } GrnTruth;
 
 typedef GrnTruth Measure;
 
-/* One thread's searches. */
+/* The state of a thread's searches. */
 typedef struct Worker
 {
 	GrnStore	store;
 	Measure    *m;
-	GrnAbsent  *absent;			/* the query's node */
-	char	   *record;			/* room for one */
+	GrnAbsent  *absent;			/* the absent node of the query */
+	char	   *record;			/* room for a record */
 	float	   *scratch;		/* [dim] */
 	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
 	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
@@ -115,13 +124,15 @@ typedef struct Worker
 static const void *
 node_row(const Measure *m, uint32_t node)
 {
-	/* moved[] is of vertices where these have own items beside their rows, else of rows */
+	/*
+	 * moved[] is indexed by vertex if vertices have own items beside their rows, otherwise by row.
+	 */
 	if (m->p->own && !m->p->rounded)
 		return grn_row(&m->p->rows, m->moved[node]);
 	return grn_row(&m->rows, m->moved ? m->moved[node] : m->row_of[m->row_start[node]]);
 }
 
-/* Of a query, which may be a vertex yet. */
+/* The row of a query.  The query is a vertex until the result is written, then a node. */
 static const void *
 query_row(const Measure *m, uint32_t query)
 {
@@ -181,8 +192,11 @@ store_alloc(GrnStore *self, size_t bytes)
 
 	(void) self;
 	if (p == NULL)
-		abort();				/* as the search demands; the leader reports the builder's end. (In
-								 * a backend grn_alloc() has raised an error.) */
+		/*
+		 * A search cannot continue without memory; the leader reports the end of the builder.  In a
+		 * backend grn_alloc() has raised an error before.
+		 */
+		abort();
 	return p;
 }
 
@@ -193,9 +207,12 @@ store_free(GrnStore *self, void *p)
 	grn_free(p);
 }
 
-/* ---- the truth ---- */
+/* ---- true nearest rows ---- */
 
-/* A GrnRangeFn over nodes, or vertices yet: compares them with all queries. */
+/*
+ * A GrnRangeFn over nodes, or over vertices before the result is written: compares them with all
+ * queries.
+ */
 static void
 find_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -203,8 +220,8 @@ find_range(void *arg, int worker, size_t begin, size_t end)
 	float		scratch[GRN_MOST_DIMS];
 
 	for (size_t v = begin; v < end; v++)
-		grn_queries_see(&m->now, worker, m->queries + m->from, (uint32_t) v, query_row(m, (uint32_t) v),
-						scratch);
+		grn_queries_compare_row(&m->now, worker, m->queries + m->from, (uint32_t) v, query_row(m, (uint32_t) v),
+								scratch);
 }
 
 /* ---- searches ---- */
@@ -219,8 +236,8 @@ by_value(const void *a, const void *b)
 }
 
 /*
- * Searches for query i with as many candidates as ef says.  Returns how many rows it has found, and
- * their distances, sorted, which are the caller's to free.
+ * Searches for query i with `ef` candidates.  Returns the number of rows found.  *distances
+ * receives their sorted distances; the caller must free the array.
  */
 static uint32_t
 run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visits)
@@ -241,7 +258,7 @@ run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visi
 	n = grn_search_run(s);
 	found = grn_search_found(s);
 	*distances = store_alloc(&w->store, n * sizeof(float));
-	/* scans order what they find by the rows' own distances */
+	/* Scans order the found rows by exact distances. */
 	for (uint32_t f = 0; f < n; f++)
 		(*distances)[f] = grn_queries_compare(&m->now, i, node_row(m, found[f].id));
 	qsort(*distances, n, sizeof(float), by_value);
@@ -250,7 +267,10 @@ run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visi
 	return n;
 }
 
-/* How many of the nearest are among n distances, sorted, that a search at a point has found? */
+/*
+ * Counts how many of the nearest rows are among the n sorted distances that a search at width
+ * number `point` has found.
+ */
 static void
 count_hits(const GrnLeast *nearest, const float *distances, uint32_t n, uint32_t point, Hits *hits)
 {
@@ -265,14 +285,14 @@ count_hits(const GrnLeast *nearest, const float *distances, uint32_t n, uint32_t
 	hits->first[point] = nearest->n == 0 || (n > 0 && distances[0] <= nearest->d[0]);
 }
 
-/* Did a search at a point find the few nearest? */
+/* Whether the search at a width has found all of the ten nearest rows. */
 static bool
 all_found(const GrnLeast *nearest, uint32_t point, const Hits *hits)
 {
 	return hits->n[0][point] == (ks[0] < nearest->n ? ks[0] : nearest->n);
 }
 
-/* As if it had. */
+/* Counts the ten nearest rows as found, without a search. */
 static void
 count_all(const GrnLeast *nearest, uint32_t point, Hits *hits)
 {
@@ -280,9 +300,11 @@ count_all(const GrnLeast *nearest, uint32_t point, Hits *hits)
 	hits->first[point] = true;
 }
 
-/* Runs query i at all widths, or until it has found the few nearest. */
+/*
+ * Runs query i at all widths.  Unless `wide`, stops at the width that finds the ten nearest rows.
+ */
 static void
-search(Worker *w, uint32_t i, bool wide, Outcome *out)
+search_all_widths(Worker *w, uint32_t i, bool wide, Outcome *out)
 {
 	const Measure *m = w->m;
 	const GrnLeast *nearest = &m->now.nearest[i];
@@ -303,7 +325,7 @@ search(Worker *w, uint32_t i, bool wide, Outcome *out)
 		count_hits(nearest, distances, n, point, &out->of_all);
 		count_hits(&widest, distances, n, point, &out->of_widest);
 		grn_free(distances);
-		/* wider ones find them, too */
+		/* Wider searches find these rows, too. */
 		if (!wide && all_found(nearest->n > 0 ? nearest : &widest, point,
 							   nearest->n > 0 ? &out->of_all : &out->of_widest))
 		{
@@ -325,7 +347,7 @@ free_worker(Worker *w)
 	grn_free(w);
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if memory is short. */
 static Worker *
 make_worker(Measure *m)
 {
@@ -354,7 +376,7 @@ make_worker(Measure *m)
 	return NULL;
 }
 
-/* A GrnRangeFn over the queries that are measured now. */
+/* A GrnRangeFn over the queries of the round. */
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -370,7 +392,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		w->absent = grn_absent_begin(&w->store, &m->layout, &m->p->codec, m->queries[m->from + i]);
-		search(w, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
+		search_all_widths(w, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
 		grn_absent_end(&w->store, w->absent);
 		w->absent = NULL;
 	}
@@ -391,12 +413,12 @@ make_queries(Measure *m)
 static void
 search_all(Measure *m)
 {
-	grn_queries_join(&m->now);
+	grn_queries_merge(&m->now);
 	m->p->parallel->run(m->p->parallel, m->n, m->n / (2 * m->p->parallel->nworkers) + 1,
 						search_range, m);
 }
 
-/* Measures queries [begin, end), compared with all rows or not. */
+/* Measures queries [begin, end).  compared: compares the queries with all rows. */
 static void
 measure(Measure *m, uint32_t begin, uint32_t end, bool compared)
 {
@@ -416,9 +438,12 @@ measure(Measure *m, uint32_t begin, uint32_t end, bool compared)
 	grn_queries_free(&m->now);
 }
 
-/* Draws different nodes, entry points aside: searches without one of those begin otherwise. */
+/*
+ * Draws different nodes as queries.  Entry points are not drawn, because a search without an entry
+ * point begins elsewhere.
+ */
 static void
-draw(Measure *m)
+draw_queries(Measure *m)
 {
 	const GrnBuildResult *r = m->p->result;
 	uint32_t	want = r->nodes / 4 < GRN_MOST_QUERIES ? r->nodes / 4 : GRN_MOST_QUERIES;
@@ -434,11 +459,11 @@ draw(Measure *m)
 }
 
 /*
- * How much queries [0, n) miss on average at a point: of the nearest ks[k], shares of one; of the
- * nearest row, which k = GRN_CURVE_KS stands for, how often.
+ * The mean share of the nearest ks[k] rows that queries [0, n) miss at a width.  k = GRN_CURVE_KS:
+ * the share of queries that miss the nearest row.
  */
 static double
-missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t point)
+mean_missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t point)
 {
 	uint32_t	others = m->p->result->nodes - 1;
 	uint32_t	step = k == 1 ? WIDE_EVERY : 1;
@@ -455,18 +480,21 @@ missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t point)
 	return sum / asked;
 }
 
-/* The same of all n queries, of which perhaps not all were compared with all rows. */
+/*
+ * Estimates the same share for n queries, some of which may not be compared with all rows (control
+ * variates).
+ */
 static double
 estimate_missed(const Measure *m, uint32_t n, uint32_t k, uint32_t point)
 {
-	double		share = missed(m, true, m->ncompared, k, point);
+	double		share = mean_missed(m, true, m->ncompared, k, point);
 
 	if (n > m->ncompared)
-		share += missed(m, false, n, k, point) - missed(m, false, m->ncompared, k, point);
+		share += mean_missed(m, false, n, k, point) - mean_missed(m, false, m->ncompared, k, point);
 	return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* Of the nearest ten rows, what query i has missed at all widths. */
+/* The negated number of the ten nearest rows that query i finds, summed over all widths. */
 static double
 missed_in_all(const Measure *m, bool of_all, uint32_t i)
 {
@@ -479,9 +507,9 @@ missed_in_all(const Measure *m, bool of_all, uint32_t i)
 }
 
 /*
- * Of how many queries that are all compared with all rows would means have as much chance in them?
- * From variances of what queries miss: of_all, of those that were compared; of_widest; and of the
- * difference of both.
+ * Returns the number of fully compared queries whose means would have the same variance as our
+ * estimate.  The function uses the variances of missed rows: by all rows, by the widest search, and
+ * of the difference of both.
  */
 static uint32_t
 queries_worth(const Measure *m, uint32_t n)
@@ -533,8 +561,8 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses)
 		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
 			curve->recall[k][point] = (float) (1 - estimate_missed(m, n, k, point));
 		/*
-		 * at the least width ten candidates have no room for one that is wrong, so it does not
-		 * count
+		 * The least width keeps as many candidates as k, so any wrong candidate is a miss.  This
+		 * width says nothing about the ratio of misses.
 		 */
 		if (widths[point] > ks[0])
 		{
@@ -544,7 +572,9 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses)
 	}
 }
 
-/* What it is of is entered later.  NULL: out of memory. */
+/*
+ * Makes the state of a measurement, without the result's arrays.  Returns NULL if memory is short.
+ */
 static Measure *
 make_measure(GrnPipeline *p)
 {
@@ -565,7 +595,7 @@ grn_pipeline_choose_queries(GrnPipeline *p)
 
 	if (p->truth != NULL || p->build->spec->skip_recall || (m = make_measure(p)) == NULL)
 		return;
-	draw(m);
+	draw_queries(m);
 	m->n = m->nqueries < FIRST_QUERIES_MANY ? m->nqueries : FIRST_QUERIES_MANY;
 	p->truth = m;
 	if (m->n == 0 || !make_queries(m))
@@ -589,8 +619,9 @@ grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end)
 }
 
 /*
- * Measures queries [n, first), and then as many again each time, while there is processor time for
- * them; returns how many there are then.
+ * Measures queries [n, first), and then further rounds while processor time is left in the budget.
+ * Each round at most doubles the number of queries.  budget: processor seconds.  Returns the number
+ * of measured queries.
  */
 static uint32_t
 measure_rounds(Measure *m, uint32_t n, uint32_t first, double budget, bool compared)
@@ -615,24 +646,27 @@ measure_rounds(Measure *m, uint32_t n, uint32_t first, double budget, bool compa
 	return n;
 }
 
-/* Returns how many queries there were. */
+/* Measures queries within the budget.  Returns their number. */
 static uint32_t
 measure_for(Measure *m, uint32_t first, double budget)
 {
 	uint32_t	n;
 
-	draw(m);
-	/* comparisons and searches, mostly twice */
+	draw_queries(m);
+	/* Usually two rounds, each with comparisons and searches. */
 	grn_progress_step(&m->p->progress, 1, 4);
 	m->many = m->p->result->nodes >= MANY_NODES;
 	if (!m->many)
 		return measure_rounds(m, 0, first, budget, true);
 	n = measure_rounds(m, 0, FIRST_QUERIES_MANY, 0, true);
-	/* (of a million sentences on 16 cores some 200 queries then, and .3 s in all) */
+	/* For a million sentences on 16 cores: about 200 queries, and .3 s in all. */
 	return measure_rounds(m, n, 2 * n, budget / 2, false);
 }
 
-/* Searches for the queries that have been compared with all rows. */
+/*
+ * Searches for the queries that the loop over rows has compared with all rows.  Returns their
+ * number.
+ */
 static uint32_t
 measure_compared(Measure *m)
 {

@@ -1,5 +1,5 @@
 /*
- * pipeline_result.c - what a build hands to the leader: lists, rows and codes by node.
+ * pipeline_result.c - writes the result of a build for the leader: lists, rows and codes, by node.
  */
 #include "builder/pipeline_impl.h"
 
@@ -14,7 +14,7 @@ grn_pipeline_result_bytes(const GrnPipeline *p)
 	return grn_place_result_end(p->result, p->build->n, p->rows.dim);
 }
 
-/* Copies a vertex's list, in node ids, and its code to its node's place. */
+/* Copies a vertex's list, in node ids, and the vertex's code to the arrays of its node. */
 static void
 write_node(GrnPipeline *p, size_t node, size_t v)
 {
@@ -76,8 +76,8 @@ write_nodes_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Lists and codes by node.  Beyond memory each page of a file is written once, in order, and
- * vertices are what is read here and there.
+ * Writes lists and codes by node.  Beyond memory the loop goes by node, so each page of the result
+ * is written once and in order, and only vertices are read at random.
  */
 static void
 write_lists(GrnPipeline *p)
@@ -91,7 +91,7 @@ write_lists(GrnPipeline *p)
 		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_vertices_range, p);
 }
 
-/* Of rows that all differ. */
+/* Writes rows and row_start if all rows are distinct. */
 static void
 write_rows_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -107,7 +107,7 @@ write_rows_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* ---- rows of which some are the same ---- */
+/* ---- tables with equal rows ---- */
 
 static void
 count_rows_range(void *arg, int worker, size_t begin, size_t end)
@@ -120,7 +120,7 @@ count_rows_range(void *arg, int worker, size_t begin, size_t end)
 		__atomic_fetch_add(&start[p->position[p->vertex_of_rank[r]]], 1, __ATOMIC_RELAXED);
 }
 
-/* Writes ranks, those of a node in any order; its start becomes its end. */
+/* Writes the ranks of each node in any order.  start[] of a node becomes the end of its ranks. */
 static void
 place_ranks_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -146,7 +146,7 @@ compare_ranks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Orders the ranks of nodes [begin, end), whose ends start[] has, and makes rows of them. */
+/* Sorts the ranks of nodes [begin, end), whose ends are in start[], and replaces ranks by rows. */
 static void
 order_rows_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -168,9 +168,9 @@ order_rows_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * row_start and rows of the result: a counting sort of the ranks by node, which
- * without duplicates has nothing to count.  Nodes lie anywhere, so each access is a read of memory
- * at random, and all threads share them.
+ * Writes row_start and rows of the result by a counting sort of the ranks by node.  Without equal
+ * rows no counting is needed.  Nodes are in random order, so each access is a random read of
+ * memory, and all threads share the work.
  */
 void
 grn_pipeline_write_rows(GrnPipeline *p)

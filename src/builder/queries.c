@@ -1,10 +1,10 @@
 /*
- * queries.c - the rows that are nearest to a few queries; see queries.h.
+ * queries.c - finds the rows nearest to a few queries; see queries.h.
  *
- * Rows of floats are first multiplied with all queries at a time, which takes a tenth of the time
- * that comparing them one by one does.  Inner products tell of most rows that they are farther than
- * the nearest so far.  Those are sums in another order than comparisons are, so rows that
- * may be near are compared: what is found does not depend on this.
+ * Each row of floats is first multiplied with all queries at once.  A product takes a tenth of the
+ * time of a comparison, and shows for most rows that they are farther than the nearest rows so far.
+ * Only the rows that may be near are compared.  A product sums in another order than a comparison
+ * and is less exact, but the comparison decides, so the result does not depend on products.
  */
 #include "builder/queries.h"
 
@@ -14,9 +14,9 @@
 #include "graph/memory.h"
 
 /*
- * How far an inner product of two vectors may be from what another kernel makes of it, in parts of
- * the sum of their squared lengths: ten times what kernels are held to (dist.h).  Of squares that
- * are no normal numbers it may be any part.
+ * Largest difference between the inner products of two kernels, for vectors whose squared lengths
+ * sum to norms2: ten times the difference that dist.h allows kernels.  FLT_MIN covers squares that
+ * are denormal numbers, where the relative error has no limit.
  */
 #define UNSURE(norms2) (1e-4f * (norms2) + FLT_MIN)
 
@@ -72,11 +72,11 @@ grn_queries_compare(const GrnQueries *q, uint32_t i, const void *row)
 }
 
 static void
-keep(GrnLeast *nearest, float d)
+insert_distance(GrnLeast *nearest, float d)
 {
 	uint32_t	at;
 
-	/* (products that are infinite both ways have no sum) */
+	/* Infinite products of both signs sum to NaN. */
 	if (d != d || (nearest->n == GRN_CURVE_MOST_K && !(d < nearest->d[GRN_CURVE_MOST_K - 1])))
 		return;
 	at = nearest->n < GRN_CURVE_MOST_K ? nearest->n++ : GRN_CURVE_MOST_K - 1;
@@ -85,9 +85,12 @@ keep(GrnLeast *nearest, float d)
 	nearest->d[at] = d;
 }
 
-/* Queries for which the row is not surely farther than all that they have; returns how many. */
+/*
+ * Finds the queries to which the row may be nearer than their farthest kept row.  Fills out [n]
+ * with query numbers.  Returns their number.
+ */
 static uint32_t
-likely(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scratch, uint32_t *out)
+find_possible(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scratch, uint32_t *out)
 {
 	uint32_t	dim = q->rows.dim;
 	float		products[GRN_MOST_QUERIES];
@@ -102,7 +105,7 @@ likely(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scr
 		float		d = grn_compared_by_product(q->comparison, norm2, q->norm2[i], products[i]);
 
 		out[n] = i;
-		/* not so, too, where a sum is infinite */
+		/* The negated test also keeps queries whose sum is infinite or NaN. */
 		n += !(nearest[i].n == GRN_CURVE_MOST_K &&
 			   d - UNSURE(norm2 + q->norm2[i]) > nearest[i].d[GRN_CURVE_MOST_K - 1]);
 	}
@@ -110,24 +113,24 @@ likely(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scr
 }
 
 void
-grn_queries_see(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id, const void *row,
-				float *scratch)
+grn_queries_compare_row(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id, const void *row,
+						float *scratch)
 {
 	GrnLeast   *nearest = q->nearest + (size_t) thread * q->n;
-	uint32_t	those[GRN_MOST_QUERIES];
-	uint32_t	n = q->by_products ? likely(q, nearest, row, scratch, those) : q->n;
+	uint32_t	possible[GRN_MOST_QUERIES];
+	uint32_t	n = q->by_products ? find_possible(q, nearest, row, scratch, possible) : q->n;
 
 	for (uint32_t j = 0; j < n; j++)
 	{
-		uint32_t	i = q->by_products ? those[j] : j;
+		uint32_t	i = q->by_products ? possible[j] : j;
 
 		if (ids[i] != id)
-			keep(&nearest[i], grn_queries_compare(q, i, row));
+			insert_distance(&nearest[i], grn_queries_compare(q, i, row));
 	}
 }
 
 void
-grn_queries_join(GrnQueries *q)
+grn_queries_merge(GrnQueries *q)
 {
 	for (int thread = 1; thread < q->threads; thread++)
 		for (uint32_t i = 0; i < q->n; i++)
@@ -135,6 +138,6 @@ grn_queries_join(GrnQueries *q)
 			const GrnLeast *other = &q->nearest[(size_t) thread * q->n + i];
 
 			for (uint32_t k = 0; k < other->n; k++)
-				keep(&q->nearest[i], other->d[k]);
+				insert_distance(&q->nearest[i], other->d[k]);
 		}
 }

@@ -1,5 +1,5 @@
 /*
- * queries.h - a few queries, and the nearest to each of all rows, which are compared with them.
+ * queries.h - finds, for a few queries, the nearest of all rows by comparison.
  */
 #ifndef GRN_QUERIES_H
 #define GRN_QUERIES_H
@@ -10,7 +10,7 @@
 
 #define GRN_MOST_QUERIES 400
 
-/* The least distances of a query, sorted. */
+/* The smallest distances of a query, in ascending order. */
 typedef struct GrnLeast
 {
 	uint32_t	n;
@@ -20,34 +20,35 @@ typedef struct GrnLeast
 typedef struct GrnQueries
 {
 	GrnComparison comparison;
-	GrnRows		rows;			/* their form and dimensions are those of all */
+	GrnRows		rows;			/* form and dimensions of all rows */
 	uint32_t	n;
 	int			threads;
 	float	   *floats;			/* [n][dim] */
-	char	   *made;			/* [n][made_bytes] made ready for rows of that form, or NULL */
+	char	   *made;			/* [n][made_bytes] queries prepared for rows of this form, or NULL */
 	size_t		made_bytes;
-	bool		by_products;	/* inner products tell which rows are far */
+	bool		by_products;	/* inner products show which rows are far */
 	float		norm2[GRN_MOST_QUERIES];	/* |q|^2 */
-	GrnLeast   *nearest;		/* [threads][n]; once they are joined, of the first all */
+	GrnLeast   *nearest;		/* [threads][n]; after grn_queries_merge() the first n entries
+								 * cover all rows */
 } GrnQueries;
 
 /*
- * Makes queries of n of these rows, at most GRN_MOST_QUERIES.  False where there is no memory;
- * then, too, grn_queries_free() is the caller's.
+ * Makes queries of n rows, at most GRN_MOST_QUERIES.  Returns false if memory is short.  The caller
+ * must call grn_queries_free() in either case.
  */
 extern bool grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 							 const void *const *of, uint32_t n, int threads);
 extern void grn_queries_free(GrnQueries *q);
 
-/* Query i and a row. */
+/* The distance of a row from query i. */
 extern float grn_queries_compare(const GrnQueries *q, uint32_t i, const void *row);
 /*
- * One thread compares a row with all queries but those whose entry in ids [n] is the row's id.
- * scratch: [dim].
+ * Compares a row with all queries, except queries whose entry in ids [n] equals the row's id.
+ * `thread` is the number of the calling thread.  scratch: [dim].
  */
-extern void grn_queries_see(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id,
-							const void *row, float *scratch);
-/* Of all threads' nearest to one. */
-extern void grn_queries_join(GrnQueries *q);
+extern void grn_queries_compare_row(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id,
+									const void *row, float *scratch);
+/* Merges the nearest rows that all threads have found. */
+extern void grn_queries_merge(GrnQueries *q);
 
 #endif							/* GRN_QUERIES_H */

@@ -1,15 +1,15 @@
 /*
- * serve.c - the builder under a leader: the socket, the segments, and the
- * threads that keep the leader informed while the main thread builds.
+ * serve.c - the builder process of a leader: the socket, the segments, and the threads that keep
+ * the leader informed while the main thread builds.
  *
- * A thread of its own receives every message, so that an end of file ends the
- * process at once whatever the build is doing, and says BEAT in between.  It never waits
- * for the leader to read: the leader may be waiting for room to send.  So no thread sends
- * while it holds the mutex, and a BEAT that finds no room is left out.  Another thread
- * opens the device, which takes as long as much of the build.
+ * The listening thread receives every message, so an end of file ends the process at once in any
+ * phase of the build.  The listening thread also sends BEAT.  The listening thread must never wait
+ * for the leader to read, because the leader may itself be waiting for room to send.  So no thread
+ * sends while it holds the mutex, and a BEAT is skipped if the socket has no room.  A further
+ * thread opens the device, because opening takes as long as much of the build.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* seals of files */
+#define _GNU_SOURCE				/* for the seals of files */
 #endif
 #include "builder/serve.h"
 
@@ -42,8 +42,8 @@ typedef struct Segment
 {
 	char	   *base;			/* reserved address space */
 	uint64_t	reserved;
-	uint64_t	mapped;			/* bytes from the start that may be used */
-	uint64_t	asked;			/* with NEED */
+	uint64_t	mapped;			/* bytes from the start that are mapped */
+	uint64_t	requested;		/* bytes requested with NEED */
 } Segment;
 
 typedef struct Server
@@ -54,22 +54,22 @@ typedef struct Server
 	bool		started;		/* START has come */
 	bool		build;			/* BUILD has come */
 	GrnBuildSpec spec;
-	uint64_t	rows;			/* complete */
-	GrnPackedQueue packed;		/* rows to be unpacked */
-	uint64_t	n;				/* of BUILD, as the next */
+	uint64_t	rows;			/* complete rows */
+	GrnPackedQueue packed;		/* rows to unpack */
+	uint64_t	n;				/* arguments of BUILD: n, on_disk */
 	uint64_t	on_disk;
 	GrnBuild	job;
-	GrnBuildResult result;		/* of the last build, while its memory is mapped */
-	bool		built;			/* there is one */
+	GrnBuildResult result;		/* result of the last build, while its memory is mapped */
+	bool		built;			/* `result` is valid */
 	bool		group;			/* GROUP has come, */
 	GrnGroupRequest to_group;	/* with this */
-	GrnOptions	options;		/* of a connection to another host */
+	GrnOptions	options;		/* options for the connection to another host */
 	Segment		segments[GRN_NSEGMENTS];
-	int			status;			/* to exit with: 0 once DONE is said */
-	bool		failed;			/* FAILED is said: what comes is only discarded */
+	int			status;			/* exit status: 0 after DONE */
+	bool		failed;			/* FAILED is sent: all further messages are discarded */
 	pthread_t	listener;
-	double		idle_since;		/* grn_seconds() of RELEASED; 0: not idle */
-	/* the device: what the first START asked for, then what became of it */
+	double		idle_since;		/* grn_seconds() at RELEASED; 0: not idle */
+	/* The device: the settings of the first START, and the device opened. */
 	GrnDeviceChoice choice;
 	char		gpu_devices[64];
 	int			threads;
@@ -79,7 +79,7 @@ typedef struct Server
 } Server;
 
 static void
-say(Server *s, GrnMsg *msg)
+send_message(Server *s, GrnMsg *msg)
 {
 	ssize_t		sent;
 
@@ -90,9 +90,9 @@ say(Server *s, GrnMsg *msg)
 		_exit(1);				/* the leader has gone */
 }
 
-/* What the leader can do without where there is no room for it: enough is there to read. */
+/* Sends a BEAT, unless the socket has no room.  The leader then has enough messages to read. */
 static void
-say_beat(Server *s)
+send_beat(Server *s)
 {
 	GrnMsg		beat = {.type = GRN_MSG_BEAT};
 
@@ -102,7 +102,7 @@ say_beat(Server *s)
 }
 
 static void
-say_failed(Server *s, const GrnFailure *failure)
+send_failure(Server *s, const GrnFailure *failure)
 {
 	GrnMsg		msg = {0};
 
@@ -110,22 +110,22 @@ say_failed(Server *s, const GrnFailure *failure)
 	memcpy(msg.sqlstate, failure->sqlstate, sizeof(msg.sqlstate));
 	snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", failure->text);
 	snprintf(msg.u.say.hint, sizeof(msg.u.say.hint), "%s", failure->hint);
-	say(s, &msg);
+	send_message(s, &msg);
 }
 
 static void receive(Server *s);
 
 /*
- * Says FAILED and waits for the leader to close: a socket closed with messages
- * unread would reach it as a broken connection before what was said.
+ * Sends FAILED and waits until the leader closes the socket.  If this process closed a socket with
+ * unread messages, the leader would see a broken connection before FAILED.
  */
 static void
-die(Server *s, const GrnFailure *failure)
+fail_build(Server *s, const GrnFailure *failure)
 {
 	if (__atomic_exchange_n(&s->failed, true, __ATOMIC_RELAXED))
 		for (;;)
-			pause();			/* another thread says why */
-	say_failed(s, failure);
+			pause();			/* another thread reports the failure */
+	send_failure(s, failure);
 	if (pthread_equal(pthread_self(), s->listener))
 		for (;;)
 			receive(s);
@@ -140,12 +140,12 @@ violation(Server *s, const char *what)
 
 	grn_fail(&failure, "08P01", "grnnd's library and its grnnd_build may be of different versions.",
 			 "the builder process got %s", what);
-	die(s, &failure);
+	fail_build(s, &failure);
 }
 
 /* ---- the listening thread ---- */
 
-/* Maps one more piece of a segment at its address. */
+/* Maps an extent of a segment at its address. */
 static void
 take_extent(Server *s, const GrnMsg *msg, int file)
 {
@@ -166,14 +166,14 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 		{
 			grn_fail(&failure, "53200", "", "the builder process could not map memory: %s",
 					 strerror(errno));
-			die(s, &failure);
+			fail_build(s, &failure);
 		}
 		pthread_mutex_lock(&s->mutex);
 		if (at <= seg->mapped && at + bytes > seg->mapped)
 			seg->mapped = at + bytes;
 		pthread_cond_broadcast(&s->changed);
 		pthread_mutex_unlock(&s->mutex);
-		/* as many rows as are expected, where they lie in memory: those files are sealed */
+		/* In memory, a sealed file, pages of expected rows are allocated ahead. */
 		if (s->spec.remote == GRN_REMOTE_NONE && msg->arg[0] == GRN_SEG_VECTORS &&
 			at < s->spec.expected * s->spec.row_bytes && fcntl(file, F_GET_SEALS) >= 0)
 			grn_allocate_ahead(seg->base + at, bytes, s->spec.threads);
@@ -181,7 +181,7 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 	close(file);
 }
 
-/* Whether START says what can be built. */
+/* Whether the builder can build by the settings of START. */
 static bool
 spec_makes_sense(const GrnBuildSpec *spec)
 {
@@ -226,16 +226,16 @@ reserve_segments(Server *s, const GrnBuildSpec *spec)
 		{
 			grn_fail(&failure, "53200", "", "the builder process could not reserve %llu bytes of address space: %s",
 					 (unsigned long long) bytes, strerror(errno));
-			die(s, &failure);
+			fail_build(s, &failure);
 		}
 		s->segments[i].base = base;
 		s->segments[i].reserved = bytes;
 	}
 }
 
-/* Rows as collected. */
+/* The rows as collected, in VECTORS. */
 static GrnRows
-collected(const Server *s)
+collected_rows(const Server *s)
 {
 	const GrnMetricInfo *metric = grn_metric(s->spec.metric);
 
@@ -243,7 +243,7 @@ collected(const Server *s)
 					  .dim = s->spec.dim, .embedding = metric->embedding, .form = (GrnForm) s->spec.form};
 }
 
-/* What PACKED says: rows within the segment, in a form that there is. */
+/* Whether PACKED names rows within the segment, and a form that exists. */
 static bool
 is_packed(const Server *s, const GrnMsg *msg)
 {
@@ -253,20 +253,20 @@ is_packed(const Server *s, const GrnMsg *msg)
 	if (s->build || s->spec.remote != GRN_REMOTE_NONE || !spec_makes_sense(&s->spec))
 		return false;
 	mapped = s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes;
-	rows = collected(s);
+	rows = collected_rows(s);
 	return msg->arg[0] <= mapped && msg->arg[1] <= mapped - msg->arg[0] &&
 		msg->arg[2] <= UINT32_MAX && grn_may_pack(&rows, (uint32_t) msg->arg[2]);
 }
 
 static void
-take(Server *s, const GrnMsg *msg, int file)
+handle_message(Server *s, const GrnMsg *msg, int file)
 {
 	GrnMsg		released = {.type = GRN_MSG_RELEASED};
 	bool		fits = true;
 
 	/*
-	 * A GRANT may come when the build has ended with what its EXTENTs gave, or even without: of
-	 * codes that it has given up.
+	 * The leader may answer NEED after the build has ended: the build no longer needed the codes,
+	 * or the EXTENTs were enough without GRANT.
 	 */
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && msg->type != GRN_MSG_EXTENT &&
 		(msg->type == GRN_MSG_RELEASE || msg->type == GRN_MSG_GROUP) == s->started)
@@ -290,7 +290,7 @@ take(Server *s, const GrnMsg *msg, int file)
 		msg->type != GRN_MSG_OPTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
 		msg->type != GRN_MSG_GROUP && msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
-	/* nothing of the last build is used any more */
+	/* The last build's memory is not used any more. */
 	if (msg->type == GRN_MSG_START)
 		reserve_segments(s, &msg->u.spec);
 	pthread_mutex_lock(&s->mutex);
@@ -320,7 +320,7 @@ take(Server *s, const GrnMsg *msg, int file)
 			s->build = true;
 			break;
 		case GRN_MSG_GRANT:
-			/* its EXTENTs have been mapped: need() looks at those */
+			/* The EXTENTs before are mapped already, and need() waits for their bytes. */
 			break;
 		case GRN_MSG_GROUP:
 			s->to_group = (GrnGroupRequest) {&s->spec, &s->result, s->segments[GRN_SEG_CODES].base,
@@ -338,12 +338,12 @@ take(Server *s, const GrnMsg *msg, int file)
 	pthread_mutex_unlock(&s->mutex);
 	if (!fits)
 		violation(s, "more rows or options of a connection than it has memory for");
-	/* the leader waits for it */
+	/* The leader waits for RELEASED. */
 	if (msg->type == GRN_MSG_RELEASE)
-		say(s, &released);
+		send_message(s, &released);
 }
 
-/* One message; exits at end of file. */
+/* Receives and handles a message.  Exits the process at end of file. */
 static void
 receive(Server *s)
 {
@@ -367,7 +367,8 @@ receive(Server *s)
 	if (got < 0 && errno == EINTR)
 		return;
 	if (got <= 0)
-		_exit(__atomic_load_n(&s->status, __ATOMIC_RELAXED));	/* done, or left */
+		_exit(__atomic_load_n(&s->status, __ATOMIC_RELAXED));	/* after DONE with status 0,
+																 * otherwise 1 */
 	for (c = CMSG_FIRSTHDR(&head); c; c = CMSG_NXTHDR(&head, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 			memcpy(&file, CMSG_DATA(c), sizeof(file));
@@ -379,8 +380,8 @@ receive(Server *s)
 	}
 	if (got != (ssize_t) sizeof(msg))
 		violation(s, "a message of another size");
-	take(s, &msg, file);
-	/* (take_extent() has closed that of an EXTENT) */
+	handle_message(s, &msg, file);
+	/* take_extent() has closed the file of an EXTENT. */
 	if (file >= 0 && msg.type != GRN_MSG_EXTENT)
 		close(file);
 }
@@ -401,7 +402,7 @@ listen_main(void *arg)
 		if (grn_seconds() - last >= BEAT_EVERY_MS / 1000.0)
 		{
 			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED) || __atomic_load_n(&s->group, __ATOMIC_RELAXED))
-				say_beat(s);
+				send_beat(s);
 			last = grn_seconds();
 		}
 		if (s->idle_since > 0 && last - s->idle_since > GRN_IDLE_SECONDS)
@@ -412,7 +413,7 @@ listen_main(void *arg)
 
 /* ---- GrnHost ---- */
 
-/* What BUILD says, into s->job. */
+/* Checks the arguments of BUILD and copies them to s->job. */
 static void
 take_build(Server *s)
 {
@@ -427,25 +428,25 @@ take_build(Server *s)
 			violation(s, "an order that names rows that do not exist");
 }
 
-/* Asks for memory not asked for yet. */
+/* Sends NEED for memory that was not requested before. */
 static void
-ask(Server *s, GrnSegment segment, uint64_t bytes)
+request_memory(Server *s, GrnSegment segment, uint64_t bytes)
 {
 	Segment    *seg = &s->segments[segment];
 	GrnMsg		msg = {0};
 	bool		known;
 
 	pthread_mutex_lock(&s->mutex);
-	known = bytes > seg->reserved || bytes <= seg->asked || bytes <= seg->mapped;
+	known = bytes > seg->reserved || bytes <= seg->requested || bytes <= seg->mapped;
 	if (!known)
-		seg->asked = bytes;
+		seg->requested = bytes;
 	pthread_mutex_unlock(&s->mutex);
 	if (known)
 		return;
 	msg.type = GRN_MSG_NEED;
 	msg.arg[0] = segment;
 	msg.arg[1] = bytes;
-	say(s, &msg);
+	send_message(s, &msg);
 }
 
 static void *
@@ -460,7 +461,7 @@ host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 				 (unsigned long long) bytes, (unsigned long long) seg->reserved);
 		return NULL;
 	}
-	ask(s, segment, bytes);
+	request_memory(s, segment, bytes);
 	pthread_mutex_lock(&s->mutex);
 	while (seg->mapped < bytes)
 		pthread_cond_wait(&s->changed, &s->mutex);
@@ -471,7 +472,7 @@ host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 static void
 host_expect(void *ctx, GrnSegment segment, uint64_t bytes)
 {
-	ask(ctx, segment, bytes);
+	request_memory(ctx, segment, bytes);
 }
 
 static bool
@@ -498,7 +499,7 @@ host_phase(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 	msg.arg[0] = phase;
 	msg.arg[1] = done;
 	msg.arg[2] = total;
-	say(ctx, &msg);
+	send_message(ctx, &msg);
 }
 
 static void
@@ -509,7 +510,7 @@ host_notice(void *ctx, const char *text, const char *hint)
 	msg.type = GRN_MSG_NOTICE;
 	snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", text);
 	snprintf(msg.u.say.hint, sizeof(msg.u.say.hint), "%s", hint);
-	say(ctx, &msg);
+	send_message(ctx, &msg);
 }
 
 static void
@@ -517,10 +518,10 @@ host_written(void *ctx)
 {
 	GrnMsg		msg = {.type = GRN_MSG_WRITTEN};
 
-	say(ctx, &msg);
+	send_message(ctx, &msg);
 }
 
-/* Rows that are complete, which must be mapped.  The caller holds the mutex. */
+/* Returns the number of complete rows, all of which must be mapped.  The caller holds the mutex. */
 static uint64_t
 complete_rows(Server *s)
 {
@@ -567,10 +568,10 @@ open_main(void *arg)
 
 	if (!grn_device_open(&s->choice, s->threads, s->host, &gpu, msg.u.say.text,
 						 sizeof(msg.u.say.text), &failure))
-		die(s, &failure);
+		fail_build(s, &failure);
 	msg.type = GRN_MSG_DEVICE;
 	msg.arg[0] = gpu != NULL;
-	say(s, &msg);
+	send_message(s, &msg);
 	pthread_mutex_lock(&s->mutex);
 	s->gpu = gpu;
 	s->opened = true;
@@ -612,10 +613,10 @@ serve_groups(Server *s)
 		snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", err.text);
 	msg.arg[1] = (uint64_t) (grn_lap(&since) * 1e6);
 	__atomic_store_n(&s->group, false, __ATOMIC_RELAXED);
-	say(s, &msg);
+	send_message(s, &msg);
 }
 
-/* Waits for START, and does what the leader of the last build wants meanwhile. */
+/* Waits for START, and meanwhile serves the leader of the last build. */
 static void
 await_start(Server *s)
 {
@@ -634,11 +635,11 @@ await_start(Server *s)
 	pthread_mutex_unlock(&s->mutex);
 }
 
-/* Unpacks rows as they come, until BUILD. */
+/* Unpacks rows while rows arrive, until BUILD. */
 static void
 await_build(Server *s, GrnPool *pool)
 {
-	GrnRows		rows = collected(s);
+	GrnRows		rows = collected_rows(s);
 	GrnPackedQueue packed;
 	GrnFailure	failure;
 
@@ -651,13 +652,13 @@ await_build(Server *s, GrnPool *pool)
 		s->packed = (GrnPackedQueue) {0};
 		pthread_mutex_unlock(&s->mutex);
 		if (packed.n > 0 && !grn_packed_run(&packed, &rows, pool, &failure))
-			die(s, &failure);
+			fail_build(s, &failure);
 	} while (packed.n > 0 || !__atomic_load_n(&s->build, __ATOMIC_RELAXED));
 }
 
 /*
- * A build on another host.  False where cores or a GPU here are to build instead, whose device
- * is open then.
+ * Has another host build.  Returns false if cores or a GPU of this host must build instead; the
+ * device of this host is then open.
  */
 static bool
 build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
@@ -667,7 +668,7 @@ build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
 
 	if (s->spec.remote == GRN_REMOTE_NONE)
 		return false;
-	/* from the first rows on; an empty table needs no other host */
+	/* Waits for the first rows.  An empty table needs no other host. */
 	pthread_mutex_lock(&s->mutex);
 	while (!s->build && s->rows == 0)
 		pthread_cond_wait(&s->changed, &s->mutex);
@@ -675,7 +676,7 @@ build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
 	if (grn_remote_build(&s->job, &s->options, result, connection, &failure))
 		return true;
 	if (s->spec.device == GRN_DEVICE_GPU)
-		die(s, &failure);
+		fail_build(s, &failure);
 	snprintf(text, sizeof(text), "building on this host: %.400s", failure.text);
 	host_notice(s, text, failure.hint);
 	if (!s->opened)
@@ -684,8 +685,8 @@ build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
 }
 
 /*
- * Makes read-only for this process what the leader checks once after DONE and then trusts.  WORK
- * stays as it is: groups come by it.
+ * Makes the result read-only for this process, because the leader checks the result only once,
+ * after DONE.  WORK stays writable: lists and groups are exchanged in WORK.
  */
 static void
 keep_result(Server *s)
@@ -695,7 +696,7 @@ keep_result(Server *s)
 			(void) mprotect(s->segments[i].base, s->segments[i].mapped, PROT_READ);
 }
 
-/* One build, from START to DONE. */
+/* Serves a build from START to DONE. */
 static void
 serve_build(Server *s, GrnPool **pool)
 {
@@ -708,7 +709,7 @@ serve_build(Server *s, GrnPool **pool)
 		violation(s, "a START that makes no sense");
 	msg.type = GRN_MSG_HELLO;
 	msg.arg[0] = GRN_PROTOCOL_VERSION;
-	say(s, &msg);
+	send_message(s, &msg);
 	if (!*pool)
 	{
 		if (s->spec.remote == GRN_REMOTE_NONE)
@@ -721,7 +722,7 @@ serve_build(Server *s, GrnPool **pool)
 	if (!*pool)
 	{
 		grn_fail(&failure, "53200", "", "the builder process is out of memory");
-		die(s, &failure);
+		fail_build(s, &failure);
 	}
 	s->job = (GrnBuild) {.spec = &s->spec, .host = s->host, .threads = grn_pool_parallel(*pool),
 						 .vectors = s->segments[GRN_SEG_VECTORS].base};
@@ -731,7 +732,7 @@ serve_build(Server *s, GrnPool **pool)
 		await_build(s, *pool);
 		take_build(s);
 		if (!grn_build(&s->job, &msg.u.result, &failure))
-			die(s, &failure);
+			fail_build(s, &failure);
 	}
 	pthread_mutex_lock(&s->mutex);
 	__atomic_store_n(&s->started, false, __ATOMIC_RELAXED);
@@ -744,10 +745,10 @@ serve_build(Server *s, GrnPool **pool)
 	__atomic_store_n(&s->status, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
-	say(s, &msg);
+	send_message(s, &msg);
 	if (connection)
 	{
-		/* the leader writes pages meanwhile; no other build follows one on another host */
+		/* The leader writes pages meanwhile.  After a build on another host this process ends. */
 		grn_remote_end(connection);
 		_exit(0);
 	}
@@ -771,9 +772,9 @@ grn_serve(int fd)
 	{
 		grn_fail(&failure, "53000", "", "the builder process could not start a thread");
 		s.listener = pthread_self();
-		die(&s, &failure);
+		fail_build(&s, &failure);
 	}
-	/* until the leader closes the socket, and the listener exits */
+	/* The loop ends when the leader closes the socket: the listening thread exits the process. */
 	for (;;)
 		serve_build(&s, &pool);
 }

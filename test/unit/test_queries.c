@@ -55,8 +55,8 @@ check_found(GrnComparison comparison, GrnForm form, float *values, bool by_produ
 	CHECK(grn_queries_make(&q, comparison, &rows, of, QUERIES, THREADS), "%s", what);
 	CHECK(q.by_products == by_products, "%s", what);
 	for (uint32_t v = 0; v < ROWS; v++)
-		grn_queries_see(&q, (int) (v % THREADS), ids, v, grn_row(&rows, v), scratch);
-	grn_queries_join(&q);
+		grn_queries_compare_row(&q, (int) (v % THREADS), ids, v, grn_row(&rows, v), scratch);
+	grn_queries_merge(&q);
 	for (uint32_t i = 0; i < QUERIES; i++)
 	{
 		uint32_t	n = 0;
