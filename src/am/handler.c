@@ -28,7 +28,7 @@ _PG_init(void)
 	grn_dist_init();
 	grnnd_define_settings();
 	grnnd_define_test_point();
-	grnnd_watch_thresholds();
+	grnnd_install_executor_hook();
 	grnnd_explain_scans();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();

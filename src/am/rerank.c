@@ -1,26 +1,22 @@
 /*
- * rerank.c - exact distances from the table, where an index keeps rounded rows, or stand-ins.
+ * rerank.c - exact distances from the table, for indexes with rounded rows or stand-ins.
  *
- * The search orders nodes by what it has of them.  A bound says how near the row may be
- * at most: certainly, or likely (GrnFormInfo.deviations, GrnndType.likely_bound).  Nodes wait in
- * so->unread in the order of that bound.  A node that is read becomes
- * a candidate in so->heap for each of its rows that the snapshot sees, at the value that the
- * operator's own function gives.  The nearest of these may be returned as soon as no bound
- * of a node that is unread is below it, so nobody needs to know how many rows are wanted.
- * All else, the lead of the search before all, is as in other scans (scan.c).
+ * The search orders nodes by their stored vectors.  A bound tells the least distance that the row
+ * may have: certainly, or likely (GrnFormInfo.deviations, GrnndType.likely_bound).  Nodes wait in
+ * so->unread in the order of their bounds.  When a node is read, each row that the snapshot sees
+ * becomes a candidate in so->heap with the value of the operator's own function.  The nearest
+ * candidate may be returned as soon as no unread node has a smaller bound, so the number of wanted
+ * rows need not be known.  All other steps, above all the lead of the search, are as in other
+ * scans (scan.c).
  *
- * The executor could sort the rows itself, by bounds that certainly hold
- * (xs_recheckorderby).  But then it loses where in the table they are, and cannot lock them for
- * SELECT ... FOR UPDATE.
+ * The executor could sort the rows by certain bounds (xs_recheckorderby).  But the executor would
+ * then not know the rows' places in the table, and could not lock rows for SELECT ... FOR UPDATE.
  *
- * A node whose vector is exact waits at its own distance, and is not read.
- *
- * A node with a chain of further rows is read one record at a time.  Between two of them it
- * waits in so->unread as the others do: many equal rows need not be read for the first.
- *
- * In the rest nodes come from the sorted ones of scan_rest.c, in the order of the same bound.
- * Should more rows wait than the scan has memory for, all that is unread is read, and the
- * executor gets the rest from a sort by exact values.
+ * A node with an exact vector waits at its own distance and is not read.  A node with a chain is
+ * read one record at a time, and waits in so->unread between two records, so that one of many
+ * equal rows can be returned without reading all.  In the rest, nodes come from the sort of
+ * scan_rest.c in the order of their bounds.  If the waiting rows exceed the scan's memory, all
+ * unread rows are read, and the executor gets the remaining rows from a sort by exact values.
  */
 #include "am/rerank.h"
 
@@ -38,39 +34,40 @@
 #include "utils/spccache.h"
 
 /*
- * Pages of the table are asked for in advance while some are missing: for this many nodes after
- * the last whose page was not in shared buffers, as page_store.c does for those of the index.
+ * Number of nodes for which table pages are prefetched after the last node whose page was missing,
+ * as page_store.c does for pages of the index.
  */
 #define PREFETCH_NODES GRNND_MISSING_VISITS
 
 struct GrnndRerank
 {
-	/* these last for all rescans, from the first row on that is read */
+	/* these fields survive rescans; set when the first row is read */
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
-	AttrNumber	column;			/* of the table, or 0: the index begins with an expression */
-	ExprState  *expression;		/* then; else NULL */
+	AttrNumber	column;			/* column of the table, or 0: the index's first key is an
+								 * expression */
+	ExprState  *expression;		/* the expression if column is 0, else NULL */
 	EState	   *estate;
-	MemoryContext value;		/* while a row is measured */
-	int			prefetch_width; /* effective_io_concurrency of the table */
+	MemoryContext value;		/* memory for measuring one row */
+	int			prefetch_width; /* effective_io_concurrency of the table's tablespace */
 
-	/* of one */
-	MemoryContext rows;			/* the Row's */
-	MemoryContext lists;		/* of TIDs, where a Row has several */
-	int			prefetch_left;	/* nodes */
-	bool		stopped;		/* nothing that is unread is wanted */
-	Tuplesortstate *sorted;		/* (came too late, value, TID), or NULL */
+	/* these fields belong to one rescan */
+	MemoryContext rows;			/* holds Rows */
+	MemoryContext lists;		/* holds arrays of TIDs, for Rows with several TIDs */
+	int			prefetch_left;	/* nodes for which prefetching goes on */
+	bool		stopped;		/* no unread row is wanted */
+	Tuplesortstate *sorted;		/* (late, value, TID), or NULL */
 	TupleTableSlot *sorted_slot;
 };
 
-/* A row that has been read, or those of a record that need not be, in so->heap or so->late. */
+/* A row that was read, or the rows of a record that need not be read; in so->heap or so->late. */
 typedef struct Row
 {
 	Candidate	c;
-	uint8		tid[GRN_TID_BYTES]; /* the only one */
+	uint8		tid[GRN_TID_BYTES]; /* the TID if there is only one */
 } Row;
 
-/* A node, some of whose chain is unread, in so->unread.  Its c.tids is NULL. */
+/* A node with unread records of its chain, in so->unread.  c.tids is NULL. */
 typedef struct Reading
 {
 	Candidate	c;
@@ -93,7 +90,7 @@ grnnd_rerank_begin(IndexScanDesc scan)
 	rr->stopped = false;
 }
 
-/* Before the first row is read. */
+/* Prepares reading, before the first row is read. */
 static void
 begin_reading(IndexScanDesc scan)
 {
@@ -108,8 +105,8 @@ begin_reading(IndexScanDesc scan)
 	if (rr->column == 0)
 	{
 		/*
-		 * No other expression of the index: the query names this one, by which it orders, and
-		 * nobody is to run the functions of a table's owner who has not named them.
+		 * Prepare only the first expression of the index: the query itself names this expression
+		 * in ORDER BY.  The user must not run other functions of the table's owner unknowingly.
 		 */
 		Expr	   *first = linitial(RelationGetIndexExpressions(scan->indexRelation));
 
@@ -120,7 +117,7 @@ begin_reading(IndexScanDesc scan)
 	MemoryContextSwitchTo(old);
 }
 
-/* Lets go of the table's page. */
+/* Releases the pin on the table's page. */
 static void
 release_page(GrnndRerank *rr)
 {
@@ -167,7 +164,10 @@ grnnd_rerank_end(GrnndScan *so)
 
 /* ---- reading ---- */
 
-/* The operator's value of the row in the slot.  False: it is NULL. */
+/*
+ * Computes the operator's value of the row in the slot.  Returns false if the row or the value is
+ * NULL.
+ */
 static bool
 measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 {
@@ -205,8 +205,8 @@ measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 }
 
 /*
- * Puts TIDs of one record into so->heap.  of: what is known of them all, the record's id as
- * well, if a scan may find out there that they are dead.
+ * Adds TIDs of one record to so->heap.  of: their value; of->id is the record's id if the scan may
+ * mark the record as killed, else GRN_INVALID_ID.
  */
 static void
 put_row(GrnndScan *so, const Candidate *of, const uint8 *tids, uint32 ntids)
@@ -228,7 +228,8 @@ put_row(GrnndScan *so, const Candidate *of, const uint8 *tids, uint32 ntids)
 }
 
 /*
- * Makes a candidate of a row, if the snapshot sees it.  *dead: whether no snapshot does.
+ * Reads a row, and makes a candidate if the snapshot sees the row.  *dead: no snapshot sees the
+ * row.
  */
 static bool
 read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
@@ -248,12 +249,12 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 		!measure_row(scan, rr, &row.value))
 		return false;
 	row.least = row.value;
-	/* the TID where its HOT chain begins, as executors take it */
+	/* use the TID at the start of the HOT chain, as the executor expects */
 	put_row(so, &row, packed, 1);
 	return true;
 }
 
-/* Reads the rows of the current TIDs.  Returns how many the snapshot sees. */
+/* Reads the rows of the current TIDs.  Returns the number of rows that the snapshot sees. */
 static uint32
 read_rows(IndexScanDesc scan)
 {
@@ -279,9 +280,9 @@ read_rows(IndexScanDesc scan)
 }
 
 /*
- * Puts the current TIDs, which are a node's, into so->heap, and reads the table for that if `of`
- * has no exact value for them.  The node's chain waits for its turn.  Returns how many came into
- * so->heap, at least one: where no row is seen, a candidate without TIDs takes its place.
+ * Moves the current TIDs of a node into so->heap, and reads their rows unless `of` has an exact
+ * value.  The node's chain is put back into so->unread.  Returns the number of candidates, at
+ * least one: a candidate without TIDs takes the place of invisible rows.
  */
 static uint32
 put_tids(IndexScanDesc scan, const Candidate *of)
@@ -315,8 +316,8 @@ put_tids(IndexScanDesc scan, const Candidate *of)
 }
 
 /*
- * Are pages of the table likely to be missing?  Where those of the index were, the first of a
- * batch's rows is asked for as well.
+ * Are pages of the table probably missing?  If pages of the index are missing, the first row of a
+ * batch is prefetched too.
  */
 static bool
 misses_pages(IndexScanDesc scan)
@@ -331,7 +332,7 @@ misses_pages(IndexScanDesc scan)
 	return rr->prefetch_left > 0;
 }
 
-/* Reads the nearest node, or the next record of its chain, that waits in so->unread. */
+/* Reads the nearest node in so->unread, or the next record of its chain. */
 static void
 read_waiting(IndexScanDesc scan)
 {
@@ -345,7 +346,7 @@ read_waiting(IndexScanDesc scan)
 		so->chain = ((Reading *) r)->chain;
 		pfree(r);
 		grnnd_read_chain(scan);
-		/* the lead counts rows that may be returned: see below */
+		/* so->found counts rows that may be returned, so a further record of a chain adds to it */
 		so->found++;
 	}
 	else
@@ -364,13 +365,13 @@ read_waiting(IndexScanDesc scan)
 		so->ntids = of.ntids;
 		grnnd_begin_chain(&so->chain, of.id, of.version, of.next);
 	}
-	/* it was found as one */
+	/* the search counted the node as one */
 	so->found += put_tids(scan, &of) - 1;
 }
 
 /*
- * Reads what is likely nearest, if that is nearer than `than` (NULL: whatever it is).  False:
- * there is nothing of the kind.
+ * Reads the node with the smallest bound if the bound is less than *than (NULL: in any case).
+ * Returns false if no such node is left.
  */
 static bool
 read_nearest(IndexScanDesc scan, const double *than)
@@ -391,7 +392,7 @@ read_nearest(IndexScanDesc scan, const double *than)
 			return false;
 		if (grnnd_next_rest(so))
 		{
-			/* how far pgvector's value may be below an exact one is not known */
+			/* the difference between an exact value and pgvector's value is unknown */
 			Candidate	of = {.value = so->value, .exact = so->exact,
 				.least = -get_float8_infinity()};
 
@@ -421,7 +422,7 @@ grnnd_rerank_rest(GrnndScan *so)
 	{
 		pairingheap_node *node = pairingheap_remove_first(so->unread);
 
-		/* the other records of nodes that were begun */
+		/* keep nodes whose chains are partly read */
 		if (pairingheap_container(Candidate, node, node)->tids == NULL)
 			pairingheap_add(keep, node);
 	}
@@ -456,7 +457,7 @@ put_rows(GrnndScan *so, pairingheap *heap, bool late, TupleTableSlot *slot)
 	}
 }
 
-/* Reads and sorts all that is left. */
+/* Reads and sorts all remaining rows. */
 static void
 sort_all(IndexScanDesc scan)
 {
@@ -512,7 +513,7 @@ grnnd_rerank_sorted(const GrnndScan *so)
 	return so->rerank != NULL && so->rerank->sorted != NULL;
 }
 
-/* ---- the whole ---- */
+/* ---- the loop ---- */
 
 void
 grnnd_rerank(IndexScanDesc scan)
@@ -525,7 +526,9 @@ grnnd_rerank(IndexScanDesc scan)
 	{
 		const pairingheap_node *first = NULL;
 
-		/* where LIMIT takes all that was found, all is read first: a likely bound may be wrong */
+		/*
+		 * if LIMIT takes all found rows, read all nodes first, because a likely bound may be wrong
+		 */
 		if ((so->rest != NULL || so->found > so->wanted) && !pairingheap_is_empty(so->heap))
 			first = pairingheap_first(so->heap);
 		if (!read_nearest(scan, first == NULL ? NULL :

@@ -1,33 +1,35 @@
 /*
- * rerank.h - exact distances from the table, where an index does not keep the rows exactly.
+ * rerank.h - exact distances from the table, for indexes that do not keep exact rows.
  */
 #ifndef GRNND_RERANK_H
 #define GRNND_RERANK_H
 
 #include "am/scan_impl.h"
 
-/* At the start of a scan that re-ranks: makes so->rerank, or takes up that of the last rescan. */
+/* Begins the re-ranking of a scan: makes so->rerank, or reuses so->rerank of the last rescan. */
 extern void grnnd_rerank_begin(IndexScanDesc scan);
 /*
- * Reads rows of the table, nearest by their likely bounds first, until none that is unread is
- * likely nearer than the nearest in so->heap, or nothing is left to read.  Nodes whose vector is
- * exact are not read.  In the place of a record of which the snapshot sees no row there
- * is a candidate without TIDs.
+ * Reads rows of the table in the order of their likely bounds, until the nearest candidate in
+ * so->heap is likely nearer than all unread rows, or no row is left.  Nodes with exact vectors are
+ * not read.  A record without a row visible to the snapshot gets a candidate without TIDs.
  */
 extern void grnnd_rerank(IndexScanDesc scan);
-/* Makes what grnnd_rerank() has put into so->heap current, and frees it. */
+/* Makes a candidate that grnnd_rerank() put into so->heap current, and frees it. */
 extern void grnnd_rerank_take(GrnndScan *so, Candidate *r);
-/* Frees it alone. */
+/* Frees a candidate that grnnd_rerank() put into so->heap. */
 extern void grnnd_rerank_free(Candidate *r);
-/* No unread row is wanted any more, as what has been read is too far away already. */
+/* Ends reading, because all unread rows are beyond the threshold. */
 extern void grnnd_rerank_stop(GrnndScan *so);
-/* Begins the rest: what was read stays, what was not is in so->rest. */
+/* Begins the rest: rows already read stay, and unread rows come from so->rest. */
 extern void grnnd_rerank_rest(GrnndScan *so);
-/* Whether rows exceeded the memory, so that what is left has been read and sorted. */
+/* True if rows exceeded the memory, so that all remaining rows were read and sorted. */
 extern bool grnnd_rerank_sorted(const GrnndScan *so);
-/* Makes the next of these current; false after the last. */
+/* Makes the next sorted row current.  Returns false at the end. */
 extern bool grnnd_next_sorted(GrnndScan *so);
-/* Before the scan's context goes; at its end with what outlives rescans. */
+/*
+ * grnnd_rerank_reset() must run before the scan's context is reset.  grnnd_rerank_end() also frees
+ * the state that survives rescans.
+ */
 extern void grnnd_rerank_reset(GrnndScan *so);
 extern void grnnd_rerank_end(GrnndScan *so);
 

@@ -1,16 +1,16 @@
 /*
- * scan.c - ORDER BY distance scans: one search gives the first rows, further
- * batches of the same search the rest, where grnnd.iterative_scan allows it.
+ * scan.c - ORDER BY distance scans.
  *
- * Results wait in a heap ordered by distance.  Nodes come only roughly in order,
- * because the search expands them by estimated distances and may find a near one
- * late.  So the search stays ahead of the rows that are returned: for each row it has expanded
- * several nodes, and the row is the nearest of them that is left.  In strict order a row that
- * is found after a farther one has been returned comes last.
+ * One search gives the first rows.  Further batches of the search give more rows, if
+ * grnnd.iterative_scan allows.  Results wait in a heap ordered by distance.  The search expands
+ * nodes by estimated distances, so a near node may be found late.  The search therefore stays
+ * ahead of the returned rows: for each row it has expanded several nodes, and the nearest
+ * remaining node is returned.  In strict order, a row found after a farther row was returned comes
+ * last.
  *
- * A scan that goes on for long ends with "the rest": all rows not yet returned are read in
- * the order of pages, sorted, and returned, so that nobody loses a row and memory is
- * bounded.  grnnd.max_scan_tuples, where it is set, ends a scan before.
+ * A long scan ends with "the rest": the scan reads all rows not returned yet in the order of
+ * pages, sorts them, and returns them.  So no row is lost, and memory is bounded.
+ * grnnd.max_scan_tuples, if set, ends a scan earlier.
  */
 #include "am/scan_impl.h"
 
@@ -32,33 +32,34 @@
 #include "am/test_point.h"
 #include "am/width.h"
 
-/* The search visits at least so many nodes before the rest is read, see Lead. */
+/* Minimum number of visits before the rest is read, see Lead. */
 #define LEAST_VISITS 1000
 
-/* A backend keeps twice this of freed memory. */
+/* Size of a block whose release makes malloc keep twice this much free memory. */
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
 
 /*
- * How far the search stays ahead of the rows: after one search this share of ef is returned, then
- * each further row waits for so many expansions more.  Half of ef, so that one search does for a
- * LIMIT up to that: with a quarter LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000
- * queries of 60,000 SIFT descriptors).  In strict order the expansions are more, because
- * there a row found late is no use; without codes, or with codes that are the rows themselves,
- * fewer, because nodes are expanded in the order of their distances.
+ * How far the search stays ahead of the returned rows.
  *
- * The rest begins when visits have cost as much as reading all records in order and sorting
- * them will.  Where pages are missing a visit takes more.
+ * After the first search a share of ef is returned.  Each further row waits for a number of
+ * expansions.  The share is half of ef, so that one search serves a LIMIT up to that.  With a
+ * quarter, LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000 queries of 60,000 SIFT
+ * descriptors).  Strict order needs more expansions, because rows found late are useless there.
+ * Scans without codes, and with codes that are rows, need fewer expansions, because nodes are
+ * expanded in the order of their distances.
  *
- * test/bench/decisions.md has recall by the expansions, and the times of a visit and of a record.
+ * The rest begins when visits have cost as much as reading and sorting all records.  A visit costs
+ * more while pages are missing.  test/bench/decisions.md has recall by the number of expansions,
+ * and the times of a visit and of a record.
  */
 typedef struct Lead
 {
-	double		first;			/* rows after the first search, as a share of ef */
+	double		first;			/* rows returned after the first search, as a share of ef */
 	double		ahead;			/* expansions for each further row */
-	uint32		records;		/* of the rest, that cost as much as a visit */
+	uint32		records;		/* records of the rest that cost as much as one visit */
 } Lead;
 
-/* [without codes, with exact ones, with others][strict order] */
+/* [without codes, exact codes, other codes][strict order] */
 static const Lead leads[3][2] = {
 	{{0.5, 1.5, 1}, {0.5, 2.0, 1}},
 	{{0.5, 1.5, 4}, {0.5, 2.0, 4}},
@@ -75,29 +76,32 @@ scan_lead(const GrnndScan *so)
 }
 
 /*
- * Where a filter drops rows, this share of what is returned otherwise after the first search.
- * Rows that are found late matter there even for LIMIT 1.  Recall at ef 40 with 1, .5 and .2,
- * strict and relaxed: 20,000 sentences of which 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990
- * (80, 91 and 113 buffers), LIMIT 10 .978 .994, .989 .998, .992 .998; 60,000 SIFT descriptors of
- * which 1% pass, LIMIT 1 .960 .990, .985 1.000, .990 1.000 (400, 430 and 450 buffers).
+ * Factor for Lead.first if a filter drops rows, because rows found late then matter even for LIMIT
+ * 1.  Recall at ef 40 with 1, .5 and .2, strict and relaxed: 20,000 sentences with a filter that
+ * 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990 (80, 91 and 113 buffers), LIMIT 10 .978 .994,
+ * .989 .998, .992 .998; 60,000 SIFT descriptors with a filter that 1% pass, LIMIT 1 .960 .990,
+ * .985 1.000, .990 1.000 (400, 430 and 450 buffers).
  */
 #define FILTERED_FIRST 0.2
 
-/* The nearest row that passes such a filter may be any of the nearest ten, or farther. */
+/*
+ * With such a filter a scan looks for at least this number of rows: the nearest passing row may be
+ * any of the nearest ten, or farther.
+ */
 #define LEAST_FILTERED 10
 
 /*
- * A greatest distance ends no scan before that has found so many nodes, in units of ef: what a
- * narrower search finds first may lie beyond it though there are rows within.  5,000 clustered
- * rows of 16 dimensions at ef 1, of which 1, 5, 10 and 100 are within: recall (mean of L2, inner
- * product, cosine and L1) 1.00 of each, without this .71, .61, .64 and .95; L2 reads 22, 42, 62 and
- * 382 pages instead of 4, 8, 16 and 332.
+ * A threshold ends a scan only after this number of nodes, in units of ef, because the first nodes
+ * of a narrow search may lie beyond the threshold although rows lie within.  Measured with 5,000
+ * clustered rows of 16 dimensions at ef 1, with 1, 5, 10 and 100 rows within: mean recall of L2,
+ * inner product, cosine and L1 is 1.00, and .71, .61, .64 and .95 without this minimum.  L2 then
+ * reads 22, 42, 62 and 382 pages instead of 4, 8, 16 and 332.
  */
 #define LEAST_WITHIN 20
 
 /*
- * Sets the ef of this scan: so wide that one search does for LIMIT.  Where a greatest distance
- * may end the scan before, it is not widened beyond LEAST_WITHIN for that.
+ * The ef of this scan, wide enough that one search serves LIMIT.  If a threshold may end the scan
+ * earlier, LIMIT widens the search only up to LEAST_WITHIN.
  */
 static uint32
 search_width(GrnndScan *so)
@@ -107,7 +111,7 @@ search_width(GrnndScan *so)
 	uint32		ef;
 	double		wanted = (double) limit / scan_lead(so)->first;
 
-	/* without codes there are no signatures: the search finds nodes that fail as well */
+	/* without codes there are no signatures, and the search finds failing nodes too */
 	filtered |= so->filter != NULL && !grn_has_codes(&so->ix->codec);
 	ef = grnnd_width(so->store.index, so->ix,
 					 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
@@ -123,12 +127,12 @@ search_width(GrnndScan *so)
 }
 
 /*
- * Dead nodes that one batch may visit: eight times the live ones that it looks for, and some
- * more where those are few.  A scan that needs more rows goes on with the next batch.
+ * Dead nodes that one batch may visit: eight for each live node of ef, and a constant for small
+ * ef.  A scan that needs more rows runs the next batch.
  */
 #define DEAD_LIMIT(ef) (8 * (ef) + 64)
 
-/* Nearest first: pairingheap keeps the largest on top. */
+/* pairingheap keeps the largest on top, so the nearest compares as the largest. */
 static int
 compare_results(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
@@ -139,10 +143,11 @@ compare_results(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 }
 
 /*
- * Has malloc keep what scans give back.  By default glibc returns free memory at the end of the
- * heap to the kernel from 128 kB on, which is what a search of a few thousand candidates takes, so
- * that each query would ask for its pages anew: a third of the time of a scan of a list of 6,000
- * rows.  Both of its thresholds follow the largest block that was mapped and has been freed.
+ * Makes malloc keep the memory that scans free.  By default glibc returns free memory at the
+ * heap's end to the kernel from 128 kB on.  A search of a few thousand candidates uses more than
+ * this, so each query would request its pages again: a third of the time of a scan of a list of
+ * 6,000 rows.  Freeing a block that was mapped raises both thresholds of glibc to the block's
+ * size.
  */
 static void
 keep_freed_memory(void)
@@ -161,7 +166,7 @@ grnnd_beginscan(Relation index, int nkeys, int norderbys)
 	GrnndScan  *so = palloc0(sizeof(GrnndScan));
 
 	keep_freed_memory();
-	/* small first block, so that memory is counted finely */
+	/* a small first block, so that memory is counted precisely */
 	so->context = AllocSetContextCreate(CurrentMemoryContext, "grnnd scan",
 										0, 8 * 1024, 256 * 1024);
 	if (norderbys > 0)
@@ -187,7 +192,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 
 	grnnd_mark_killed(scan);
 	grnnd_note_scan(scan);
-	/* the search owns nothing but memory of this context */
+	/* all memory of the search is in this context */
 	grnnd_end_rest(so);
 	grnnd_rerank_reset(so);
 	so->started = false;
@@ -224,14 +229,14 @@ grnnd_endscan(IndexScanDesc scan)
 
 static uint64 rest_visits(const GrnndScan *so);
 
-/* Visits after which a search ends because the rest costs less; 0: the user forbids that. */
+/* Number of visits that cost as much as the rest; 0: the user has set another limit. */
 static uint64
 most_visits(const GrnndScan *so)
 {
 	return so->iterative == GRNND_ITERATIVE_OFF || so->max_visits > 0 ? 0 : rest_visits(so);
 }
 
-/* Pages of the index that hold nodes. */
+/* Number of index pages with nodes. */
 static uint64
 node_pages(const GrnndScan *so)
 {
@@ -240,7 +245,7 @@ node_pages(const GrnndScan *so)
 	return (uint64) so->store.id_limit / l->per_page * l->span;
 }
 
-/* Begins a search at the entry points; the query is in so->q. */
+/* Begins a search for so->q at the entry points. */
 static void
 begin_search(IndexScanDesc scan)
 {
@@ -257,7 +262,10 @@ begin_search(IndexScanDesc scan)
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),
-		/* the rest reads a page once for all of its records, dead ones at no price */
+		/*
+		 * reading the rest reads each page once for all of its records, and dead records cost
+		 * nothing
+		 */
 		.vain_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->max_visits,
 		.keep_vectors = so->norms,
@@ -270,7 +278,9 @@ begin_search(IndexScanDesc scan)
 	grnnd_test_point("scan-entries");
 	if (count == 0)
 	{
-		/* no page of a node is read, so this one says whether vacuum has taken rows */
+		/*
+		 * no page with nodes is read, so the entry page must tell whether vacuum has removed rows
+		 */
 		Buffer		buffer = grnnd_read(scan->indexRelation, ix->meta.entry_block,
 										BUFFER_LOCK_SHARE, GRNND_ENTRIES, NULL);
 
@@ -279,9 +289,9 @@ begin_search(IndexScanDesc scan)
 		so->exhausted = true;
 		return;
 	}
-	if (grnnd_hidden_row(RelationGetRelid(scan->indexRelation)) != NULL)
-		grnnd_hide(so, &params, ids, codes, factors, count,
-				   grnnd_hidden_row(RelationGetRelid(scan->indexRelation)));
+	if (grnnd_excluded_row(RelationGetRelid(scan->indexRelation)) != NULL)
+		grnnd_exclude_node(so, &params, ids, codes, factors, count,
+						   grnnd_excluded_row(RelationGetRelid(scan->indexRelation)));
 	if (!grnnd_filters_by_signature(so))
 		so->search = grn_search_begin(&params, &so->store.base, so->q);
 	else
@@ -292,9 +302,9 @@ begin_search(IndexScanDesc scan)
 		grn_search_entries(so->search, ids, codes, factors, count);
 }
 
-/* Takes the query from the scan key and chooses between search and walk. */
+/* Prepares a scan: takes the query from the scan key, and chooses between search and walk. */
 static void
-start(IndexScanDesc scan)
+begin_scan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
@@ -310,8 +320,8 @@ start(IndexScanDesc scan)
 				 errhint("ORDER BY its column and the operator of its operator class.")));
 
 	/*
-	 * A slot may be reused once all transactions have ended that could hold its
-	 * id; what protects the rows themselves is the snapshot.
+	 * Vacuum reuses a slot once all transactions that could hold its id have ended.  Only an MVCC
+	 * snapshot protects the rows: without it, a TID may belong to another row.
 	 */
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR,
@@ -327,8 +337,8 @@ start(IndexScanDesc scan)
 
 	so->started = true;
 	/*
-	 * Before anything else: functions in these expressions may scan other indexes, and arrays of
-	 * this one's description may go for those (cache.h).
+	 * Evaluate these expressions first: their functions may scan other indexes, which may free the
+	 * arrays of this index's description (cache.h).
 	 */
 	keys = grnnd_all_keys(scan, &nkeys);
 	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
@@ -340,7 +350,7 @@ start(IndexScanDesc scan)
 	so->filter = grnnd_make_filter(so->ix->attrs, so->ix->books, keys, nkeys);
 	so->iterative = grnnd_effective_iterative_scan();
 	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
-	/* a limit of as many as there are is none; the last page may not be full */
+	/* a limit of at least all rows is no limit; the last page may be partly empty */
 	if (so->max_visits + so->ix->layout.per_page >= so->store.id_limit)
 		so->max_visits = 0;
 	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
@@ -399,7 +409,7 @@ start(IndexScanDesc scan)
 }
 
 /*
- * The search has used up what it may: goes on to the rest, or ends where the user set a
+ * Ends a search that has reached a limit.  Begins the rest, or ends the scan if the user has set a
  * limit.
  */
 static void
@@ -424,15 +434,15 @@ grnnd_end_search(IndexScanDesc scan)
 	end_search(scan, MEMORY_LIMIT);
 }
 
-/* Says, once for each scan, that there may be more rows than it returns. */
+/* Raises a NOTICE, once for each scan, that there may be more rows than the scan returned. */
 static void
-tell_limit(IndexScanDesc scan)
+report_limit(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (so->limit == NULL || so->told)
+	if (so->limit == NULL || so->limit_reported)
 		return;
-	so->told = true;
+	so->limit_reported = true;
 	ereport(NOTICE,
 			(errmsg("the scan of index \"%s\" ended at the limit of %s",
 					RelationGetRelationName(scan->indexRelation), so->limit),
@@ -441,9 +451,9 @@ tell_limit(IndexScanDesc scan)
 }
 
 /*
- * Visits that cost as much as the rest.  A dead record costs the rest no more than its share of a
- * page, so where all are dead, the rest costs as much as visits of all pages.  A node without rows
- * for this scan costs as little.  Of stand-ins the rest reads most rows from the table, so there
+ * Number of visits that cost as much as the rest.  A dead record costs the rest only its share of
+ * a page, so with all records dead the rest costs as much as visits of all pages.  A node without
+ * rows for this scan costs as little.  With stand-ins the rest reads most rows from the table, so
  * the search goes on unless nodes are dead.
  */
 static uint64
@@ -464,7 +474,7 @@ rest_visits(const GrnndScan *so)
 	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / met);
 }
 
-/* Has it no row that this scan could return?  So it is with nodes that were killed. */
+/* Does the scan have no row of this node to return?  True for killed nodes. */
 static bool
 is_empty(const Candidate *r)
 {
@@ -472,22 +482,24 @@ is_empty(const Candidate *r)
 }
 
 /*
- * The value by which a result waits for its turn.  Where that is rounded, it is the least that the
- * row's may be, and the row is read when its turn comes (rerank.c).  A result without rows, as of a
- * node that fails the filter, is never read.  By its least value it would come before rows that are
- * nearer, and the search would go on as if it had returned them.  So only this share of its errors
- * is taken off.  Of long sparsevec rows recall is then no less than without a filter, and no less
- * than where the filter's columns are not in the index; with all of the errors scans mostly read
- * all rows (test/bench/types/results.md).
+ * Share of the error that is subtracted from the value of a node without rows.
+ *
+ * The heap orders results by value.  An inexact value is a lower bound, and the row is read when
+ * the result reaches the top (rerank.c).  The row of a node without rows is never read, for
+ * example if the node fails the filter.  By its lower bound such a node would come before nearer
+ * rows, and the search would go on as if it had returned a row.  This share is a heuristic: with
+ * it, recall on long sparsevec rows is no less than without a filter, and no less than with filter
+ * columns outside the index.  With the whole error, scans mostly read all rows
+ * (test/bench/types/results.md).
  */
-#define UNREAD_ERRORS 0.15
+#define EMPTY_NODE_ERROR_SHARE 0.15
 static double
-turn_of(const GrnndScan *so, const Candidate *r, const GrnFound *f, double norm)
+waiting_value(const GrnndScan *so, const Candidate *r, const GrnFound *f, double norm)
 {
-	return grnnd_operator_value(so, f, norm, r->exact ? 0 : is_empty(r) ? UNREAD_ERRORS : 1);
+	return grnnd_operator_value(so, f, norm, r->exact ? 0 : is_empty(r) ? EMPTY_NODE_ERROR_SHARE : 1);
 }
 
-/* Runs one more batch of the search, or sets exhausted. */
+/* Runs one more batch of the search, or sets so->exhausted. */
 static void
 run_batch(IndexScanDesc scan)
 {
@@ -523,7 +535,7 @@ run_batch(IndexScanDesc scan)
 	n = grn_search_run(so->search);
 	if (!so->resumed && grnnd_hand_over(scan))
 		n = grn_search_run(so->search);
-	/* the groups that were read may have had no row that is there still */
+	/* all rows of the groups read so far may be gone */
 	while (n == 0 && so->reader != NULL && grnnd_list_has_more(so->reader) &&
 		   !grn_search_truncated(so->search))
 	{
@@ -540,7 +552,7 @@ run_batch(IndexScanDesc scan)
 		bool		limited = so->max_visits > 0 &&
 			(!truncated || grn_search_visits(so->search) >= so->max_visits);
 
-		/* a search by signatures leaves out nodes that fail, so it may miss rows behind them */
+		/* a search by signatures skips failing nodes, so it may miss rows behind them */
 		if (truncated || so->way == GRNND_WAY_GRAPH)
 			end_search(scan, limited ? "grnnd.max_scan_tuples" : MEMORY_LIMIT);
 		so->exhausted = true;
@@ -563,7 +575,7 @@ run_batch(IndexScanDesc scan)
 		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
-		r->value = turn_of(so, r, f, r->exact ? 0 : grnnd_found_norm(so, i));
+		r->value = waiting_value(so, r, f, r->exact ? 0 : grnnd_found_norm(so, i));
 		r->least = r->value;
 		if ((r->exact || is_empty(r)) && grnnd_has_threshold(so))
 			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), 1);
@@ -580,17 +592,17 @@ run_batch(IndexScanDesc scan)
 	so->batch = results;
 	so->batch_size = n;
 	so->batch_taken = 0;
-	so->batch_asked = 0;
+	so->batch_prefetched = 0;
 }
 
-/* Nodes with rows that the search has brought, in units of ef. */
+/* Number of nodes with rows that the search has found, in units of the beam. */
 static double
 found_nodes(const GrnndScan *so)
 {
 	return (double) so->found / grnnd_beam(so->ix);
 }
 
-/* May the nearest result leave the heap before the next batch is run? */
+/* May the nearest result be returned before the next batch is run? */
 static bool
 is_due(const GrnndScan *so)
 {
@@ -601,7 +613,7 @@ is_due(const GrnndScan *so)
 		return so->taken < so->ef;
 	if (so->exhausted)
 		return true;
-	/* dead nodes may have ended the first search before it had as many */
+	/* dead nodes may have ended the first search early */
 	if (found < so->ef)
 		return false;
 	return so->taken < ceil(so->ef * so->first) + (found - so->ef) / lead->ahead;
@@ -620,7 +632,7 @@ grnnd_remember_returned(GrnndScan *so, uint32 id)
 	so->returned[so->nreturned++] = id;
 }
 
-/* Makes the next node current; false at the end of the scan. */
+/* Makes the next node current.  Returns false at the end of the scan. */
 static bool
 next_result(IndexScanDesc scan)
 {
@@ -638,7 +650,7 @@ next_result(IndexScanDesc scan)
 		{
 			if (is_due(so) && grnnd_next_sorted(so))
 				return true;
-			tell_limit(scan);
+			report_limit(scan);
 			return false;
 		}
 		if (!pairingheap_is_empty(so->heap))
@@ -657,7 +669,7 @@ next_result(IndexScanDesc scan)
 			}
 			else
 			{
-				tell_limit(scan);
+				report_limit(scan);
 				return false;
 			}
 			continue;
@@ -670,7 +682,7 @@ next_result(IndexScanDesc scan)
 				run_batch(scan);
 				continue;
 			}
-			/* so are the others; what came too late for its turn may be nearer */
+			/* all further results are beyond the threshold, except perhaps results in `late` */
 			pairingheap_reset(so->heap);
 			grnnd_rerank_stop(so);
 			so->exhausted = true;
@@ -684,7 +696,7 @@ next_result(IndexScanDesc scan)
 			so->batch_taken++;
 			grnnd_prefetch_results(scan);
 		}
-		/* it had its turn before those behind it, and is of no other use */
+		/* a node without rows only held its place in the order */
 		if (is_empty(r))
 		{
 			if (so->rerank != NULL)
@@ -716,7 +728,7 @@ next_result(IndexScanDesc scan)
 
 /* ---- the walk ---- */
 
-/* Makes the next node by id current; false after the last. */
+/* Makes the next node by id current.  Returns false at the end. */
 static bool
 next_walked(GrnndScan *so)
 {
@@ -735,7 +747,7 @@ next_walked(GrnndScan *so)
 
 /* ---- rows ---- */
 
-/* Tells the executor the current row's ORDER BY value(s). */
+/* Stores the current row's ORDER BY values for the executor. */
 static void
 store_values(IndexScanDesc scan)
 {
@@ -743,7 +755,9 @@ store_values(IndexScanDesc scan)
 
 	so->distances[0].value = so->value;
 	so->distances[0].isnull = so->walk_null;
-	/* nothing is known of further distances: the executor sorts by them */
+	/*
+	 * further ORDER BY values are unknown: minus infinity makes the executor compute and sort them
+	 */
 	for (int i = 1; i < scan->numberOfOrderBys; i++)
 	{
 		so->distances[i].value = -get_float8_infinity();
@@ -764,7 +778,7 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 
 	old = MemoryContextSwitchTo(so->context);
 	if (!so->started)
-		start(scan);
+		begin_scan(scan);
 	else
 		grnnd_note_killed(scan);
 	while (so->next_tid >= so->ntids)

@@ -1,5 +1,6 @@
 /*
- * scan.h - what others ask of scans.  The access method's callbacks are in handler.h.
+ * scan.h - the parts of scans that other files use.  The access method's callbacks are in
+ * handler.h.
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H
@@ -12,41 +13,41 @@
 
 /* ---- scan_threshold.c ---- */
 
-/* Has every plan looked at when it starts. */
-extern void grnnd_watch_thresholds(void);
+/* Installs the hook that examines every plan when its execution starts. */
+extern void grnnd_install_executor_hook(void);
 
 /* ---- scan_report.c ---- */
 
-/* What a scan did, and all scans of its plan node. */
+/* The work of a scan, or of all scans of its plan node. */
 typedef struct GrnndWork
 {
 	uint64		scans;
-	uint64		ef;				/* the width of the last one's search */
-	uint64		visits;			/* records that searches read */
-	uint64		pages;			/* of the index, each time that one was read */
-	uint64		reads;			/* rows of the table that were read for their distances */
+	uint64		ef;				/* search width of the last scan */
+	uint64		visits;			/* records read by searches */
+	uint64		pages;			/* pages of the index read, including repeated reads */
+	uint64		reads;			/* rows of the table read for their distances */
 	uint64		rests;			/* scans that read all rows in turn */
 } GrnndWork;
 
 /*
- * Has scans of that index take the node of a row for absent (absent.h), so that a query that is
- * this row is answered as if the index did not hold it.  InvalidOid: of none.  The TID is kept by
- * reference.
+ * Excludes the node of a row from all scans of an index (absent.h).  A query with the row's vector
+ * is then answered as if the index did not hold the row.  InvalidOid: excludes nothing.  The TID
+ * is kept by reference.
  */
-extern void grnnd_hide_row(Oid index, const ItemPointerData *tid);
-extern const ItemPointerData *grnnd_hidden_row(Oid index);
+extern void grnnd_exclude_row(Oid index, const ItemPointerData *tid);
+extern const ItemPointerData *grnnd_excluded_row(Oid index);
 /*
- * What this backend's last scan did, and of which index; NULL: none has ended since it was
- * forgotten.
+ * The work of this backend's last scan, and the scan's index.  NULL if no scan has ended since
+ * grnnd_forget_work().
  */
 extern const GrnndWork *grnnd_last_work(Oid *index);
 extern void grnnd_forget_work(void);
-/* From PostgreSQL 18 on, has EXPLAIN (ANALYZE) say of each scan what it did. */
+/* From PostgreSQL 18 on, adds the work of each scan to EXPLAIN (ANALYZE). */
 extern void grnnd_explain_scans(void);
 
 /* ---- scan_quals.c ---- */
 
-/* Whether a scan tests a clause of its plan node's filter. */
+/* Does a scan test this clause of its plan node's filter? */
 extern bool grnnd_tests_clause(Relation index, Node *clause, Index scanrelid);
 
 #endif							/* GRNND_SCAN_H */

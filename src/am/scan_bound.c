@@ -1,5 +1,6 @@
 /*
- * scan_bound.c - lower bounds of distances, which the executor checks against its own.
+ * scan_bound.c - the operator's values of stored vectors, and lower bounds of these values.  The
+ * executor compares the bounds with its own values.
  */
 #include "am/scan_impl.h"
 
@@ -45,7 +46,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double
 
 	if (errors == 0)
 		return metric->value(f->distance);
-	/* overflown: the executor's sum, in another order, can be anything */
+	/* the distance overflowed: the executor sums in another order and may get any value */
 	if (!isfinite(f->distance))
 		return -get_float8_infinity();
 	if (form->deviations > 0)

@@ -1,6 +1,5 @@
 /*
- * scan_chain.c - the heap TIDs of a record, and of the chain of records behind a node, whose rows
- * are equal.
+ * scan_chain.c - the heap TIDs of a record and of its chain: the rows equal to a node's row.
  */
 #include "am/scan_impl.h"
 
@@ -13,9 +12,9 @@
 #include "am/test_point.h"
 
 /*
- * Vacuum takes a record out of its chain before it frees the record, and no other record gets the
- * id while the scan goes on.  So a chain leads to the same foreign record again only where it is
- * damaged; or on a standby, where ids may be used again at once.
+ * Limit of how often in a row a chain may lead to the same foreign record.  Vacuum removes a
+ * record from its chain before it frees the record, and the slot is not reused during the scan.
+ * So more repetitions mean damage, or a standby, where slots may be reused at once.
  */
 #define MOST_TIMES 8
 
@@ -50,8 +49,8 @@ take_chain(void *arg, const GrnRecord *rec, const void *vec)
 }
 
 /*
- * Record `gone` was not the node's any more: begins the chain again at the node.  Each vacuum may
- * free the record that comes next.
+ * Restarts the chain at the node, because record `gone` no longer belongs to the node.  Each
+ * vacuum may free the next record, so a scan may need several restarts.
  */
 static void
 restart_chain(GrnndScan *so, uint32 gone)
@@ -137,7 +136,7 @@ grnnd_read_chain(IndexScanDesc scan)
 		owned = grn_tids_owned_by(rec, chain->node, chain->version);
 		if (owned)
 		{
-			/* chain->next is looked at when it is read */
+			/* chain->next is checked when the scan reads that record */
 			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
 				grnnd_corrupt(index, block, "impossible chain of equal rows");
 			grnnd_take_tids(so, rec, id);

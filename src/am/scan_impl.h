@@ -1,17 +1,17 @@
 /*
- * scan_impl.h - the state of a scan, and what the files that serve it call of each other:
- *   scan.c            the search, its results, and the walk where no distance has an order
- *   scan_filter.c     the way of a scan with a filter: graph, list, or all rows
- *   scan_bound.c      operator's values and their bounds, by distances of stored vectors
- *   scan_threshold.c  the greatest distance that the query lets through
+ * scan_impl.h - the state of a scan, shared by the files that implement scans:
+ *   scan.c            the search, its results, and the walk for queries without distances
+ *   scan_filter.c     how a scan with a filter finds rows: by the graph, a list, or all rows
+ *   scan_bound.c      the operator's values and their bounds, from distances of stored vectors
+ *   scan_threshold.c  the greatest distance that the query accepts
  *   scan_limit.c      the number of rows that the query asks for
- *   scan_quals.c      conditions that PostgreSQL does not hand over
+ *   scan_quals.c      conditions that PostgreSQL does not hand to access methods
  *   scan_chain.c      equal rows
- *   scan_rows.c       rows of the table that are going to be read
- *   scan_rest.c       rows that the search did not reach
- *   scan_killed.c     rows that the executor found to be dead
- *   scan_report.c     what a scan did
- *   rerank.c          exact distances from the table, where the index does not keep rows exactly
+ *   scan_rows.c       prefetching of rows of the table
+ *   scan_rest.c       rows that the search did not return
+ *   scan_killed.c     rows that are dead to every transaction
+ *   scan_report.c     reports of the work of scans
+ *   rerank.c          exact distances from the table, for indexes without exact rows
  */
 #ifndef GRNND_SCAN_IMPL_H
 #define GRNND_SCAN_IMPL_H
@@ -26,70 +26,70 @@
 #include "utils/float.h"
 #include "utils/tuplesort.h"
 
-/* One expanded node that waits for its turn. */
+/* An expanded node that waits to be returned. */
 typedef struct Candidate
 {
 	pairingheap_node node;
-	double		value;			/* the operator's, or a lower bound of it */
-	double		least;			/* a lower bound of what pgvector computes */
-	bool		exact;			/* value is no bound */
+	double		value;			/* the operator's value, or a lower bound of the value */
+	double		least;			/* a lower bound of the value that pgvector computes */
+	bool		exact;			/* `value` is not a bound */
 	uint16		ntids;
 	uint16		version;
 	uint32		id;
-	uint32		next;			/* chain of further TIDs */
+	uint32		next;			/* first record of the chain of further TIDs */
 	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
 } Candidate;
 
 /*
- * The chain of further rows equal to a node's.  Vacuum may free a record between
- * two steps; then the chain is taken up again from the node, without the records
- * that have been read.
+ * The chain of further rows equal to a node's row.  Vacuum may free a record between two steps.
+ * The scan then follows the chain from the node again, and skips the records already read.
  */
 typedef struct Chain
 {
-	uint32		node;			/* as its records name it */
+	uint32		node;			/* node and version, as the chain's records name them */
 	uint16		version;
 	uint32		next;			/* record to read next, GRN_INVALID_ID at the end */
 	uint32	   *seen;			/* [nseen] records read */
 	uint32		nseen;
 	uint32		seen_room;
-	uint32		gone;			/* record that was another one's; GRN_INVALID_ID: none was */
-	uint32		times;			/* it was so, one after the other */
-	uint32		steps;			/* since then, to notice a cycle */
+	uint32		gone;			/* the last record found to belong to another node; GRN_INVALID_ID:
+								 * none */
+	uint32		times;			/* number of times in a row that `gone` was found */
+	uint32		steps;			/* steps since the (re)start, to detect a cycle */
 } Chain;
 
 typedef struct GrnndRerank GrnndRerank;
 
-/* How a scan with a filter goes. */
+/* How a scan with a filter finds its rows. */
 typedef enum GrnndWay
 {
-	GRNND_WAY_CHECK = 0,		/* as one without; values are tested at visits */
+	GRNND_WAY_CHECK = 0,		/* by the graph; values are tested at visits, without signatures */
 	GRNND_WAY_GRAPH,
 	GRNND_WAY_LIST,
-	GRNND_WAY_HANDED_OVER,		/* from graph to list */
-	GRNND_WAY_REST				/* all rows in turn from the start */
+	GRNND_WAY_HANDED_OVER,		/* first by the graph, then by a list */
+	GRNND_WAY_REST				/* by reading all rows in turn */
 } GrnndWay;
 
-/* The lists by which a filter's rows can be had. */
+/* The lists that cover a filter. */
 typedef struct GrnndListChoice
 {
-	GrnndListed listed;			/* n 0: none */
-	uint64		rows;			/* at most, about */
-	uint64		pages;			/* that a search reads, about */
+	GrnndListed listed;			/* n = 0: no list */
+	uint64		rows;			/* upper bound of the number of rows, about */
+	uint64		pages;			/* pages that a search reads, about */
 	double		cost;			/* microseconds, about */
 } GrnndListChoice;
 
-/* What the rest needs to know of a record. */
+/* A record as the rest sorts it. */
 typedef struct RestRow
 {
-	GrnFound	found;			/* distance, error and id alone */
+	GrnFound	found;			/* only distance, error and id are set */
 	double		norm;
-	int64		tid;			/* the only one, or MANY_TIDS */
+	int64		tid;			/* the record's only TID, or MANY_TIDS */
 } RestRow;
 
 typedef struct GrnndScan
 {
-	MemoryContext context;		/* all that one rescan allocates */
+	MemoryContext context;		/* all memory of one rescan */
 	bool		started;
 	const GrnndIndex *ix;
 	GrnndStore	store;
@@ -97,66 +97,68 @@ typedef struct GrnndScan
 	double		q_norm;			/* |q| */
 	double		q_share;		/* grn_own_query_share() */
 	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
-	bool		norms;			/* bounds need rows' norms: see grnnd_measure_query() */
+	bool		norms;			/* bounds need the norms of rows: see grnnd_measure_query() */
 
-	/* the search and the results that wait */
+	/* the search, and results that wait */
 	GrnSearch  *search;
-	int			iterative;		/* GrnndIterative, ef and memory as at the start */
+	int			iterative;		/* GrnndIterative; this field, ef and memory_limit are fixed at the
+								 * scan's start */
 	uint32		ef;
-	double		first;			/* rows after the first search, as a share of ef */
-	uint64		wanted;			/* rows, by LIMIT; 0: it is not known how many */
+	double		first;			/* rows returned after the first search, as a share of ef */
+	uint64		wanted;			/* rows that LIMIT asks for; 0: unknown */
 	Size		memory_limit;
 	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
-	GrnndRerank *rerank;		/* where rows are read for their distances, else NULL; lasts beyond
-								 * a rescan */
-	pairingheap *unread;		/* then: nodes whose rows are not in heap yet, by their bounds */
+	GrnndRerank *rerank;		/* set if the scan reads rows for their distances, else NULL;
+								 * survives rescans */
+	pairingheap *unread;		/* with rerank: nodes whose rows are not in `heap` yet, ordered by
+								 * bounds */
 	bool		resumed;		/* the first batch has been run */
-	uint64		taken;			/* nodes with rows that left the heap */
-	uint64		found;			/* nodes with rows that the search has brought (grn_search_led()) */
-	uint64		nmet;			/* all of them, */
-	uint64		nempty;			/* and those that were killed */
-	double		last;			/* value of the last one returned */
-	ScanKey		keys;			/* by which the plan's node is known */
-	double		threshold;		/* the greatest distance wanted, or infinity */
-	bool		exhausted;		/* no more batches */
-	pairingheap *late;			/* strict order: those that came too late for their turn */
-	const char *limit;			/* the setting that ended the search, or NULL */
-	bool		told;			/* the user knows; lasts beyond a rescan */
-	uint64		reads;			/* rows read for their distances */
-	GrnndWork	work;			/* of the scans that have ended; lasts beyond a rescan */
-	uint32	   *returned;		/* [nreturned] nodes */
+	uint64		taken;			/* nodes with rows taken from the heap */
+	uint64		found;			/* nodes with rows found by the search (grn_search_led()) */
+	uint64		nmet;			/* all nodes found by the search */
+	uint64		nempty;			/* nodes among them without rows for this scan */
+	double		last;			/* value of the last returned row */
+	ScanKey		keys;			/* the array of ORDER BY keys, which identifies the plan node */
+	double		threshold;		/* the greatest distance that the query accepts, or infinity */
+	bool		exhausted;		/* no batch is left to run */
+	pairingheap *late;			/* strict order: candidates found after a farther row was returned */
+	const char *limit;			/* name of the setting that ended the search, or NULL */
+	bool		limit_reported; /* the NOTICE about the limit was raised; survives rescans */
+	uint64		reads;			/* rows of the table read for their distances */
+	GrnndWork	work;			/* work of earlier scans; survives rescans */
+	uint32	   *returned;		/* [nreturned] ids of returned nodes */
 	uint32		nreturned;
 	uint32		returned_room;
 
 	/* with a filter */
 	GrnndWay	way;
 	GrnndListChoice list;
-	GrnndListReader *reader;	/* of the list that the search goes by, or NULL */
-	GrnSearchParams graph;		/* of the search that a list may take over from */
-	uint64		visits_before;	/* that search's */
+	GrnndListReader *reader;	/* reader of the list that the search uses, or NULL */
+	GrnSearchParams graph;		/* parameters of the graph search that a list may replace */
+	uint64		visits_before;	/* visits of that graph search */
 
-	/* the rest: (came too late, value, id and whether value is exact, TID), sorted */
+	/* the rest, sorted: (late, value, id and a bit for exact values, TID) */
 	Tuplesortstate *rest;
 	TupleTableSlot *rest_slot;
-	bool		rest_waits;		/* rest_slot has a node that has not been returned */
-	RestRow    *rest_rows;		/* [nrest_rows] of the page that is read */
+	bool		rest_waits;		/* rest_slot holds a node that is not returned yet */
+	RestRow    *rest_rows;		/* [nrest_rows] records of the current page */
 	uint32		nrest_rows;
 	void	   *rest_query;		/* the query by grn_query_make(), or NULL */
-	uint32		rest_id;		/* of the record that is measured */
+	uint32		rest_id;		/* id of the record being measured */
 
-	/* the newest batch, for prefetching rows of the table */
+	/* the last batch, for prefetching rows of the table */
 	const Candidate *batch;		/* [batch_size], nearest first */
 	uint32		batch_size;
-	uint32		batch_taken;	/* results that left the heap since */
-	uint32		batch_asked;	/* the first ones: the kernel was asked for their rows' pages */
+	uint32		batch_taken;	/* results of the batch taken from the heap */
+	uint32		batch_prefetched;	/* number of leading results whose rows were prefetched */
 
-	/* where no distance has an order (walk): all nodes, by id */
+	/* for queries without distances (walk): all nodes, by id */
 	bool		walk;
-	bool		walk_null;		/* the query is NULL, else distances are NaN */
-	uint32		walk_id;		/* the node that grnnd_read_node() reads */
+	bool		walk_null;		/* the query is NULL; otherwise distances are NaN */
+	uint32		walk_id;		/* the node for grnnd_read_node() */
 
-	/* the node whose TIDs are being returned */
+	/* the current node, whose TIDs are being returned */
 	double		value;
 	bool		exact;
 	const uint8 *tids;
@@ -166,74 +168,84 @@ typedef struct GrnndScan
 	uint8	   *buffer;			/* room for the TIDs of one record */
 
 	/* rows that are dead to every transaction */
-	bool		skip_killed;	/* this snapshot may rely on GRN_KILLED */
-	XLogRecPtr	begun_at;		/* the WAL's end when it began; invalid: it sets no GRN_KILLED */
-	uint32		record;			/* whose TIDs are being returned, or GRN_INVALID_ID */
-	bool		all_killed;		/* those returned of them */
-	uint32		ndead_tids;		/* that the executor has met */
-	uint64	   *killed;			/* [nkilled] records to be marked, the first ones found: id << 32
-								 * and how many TIDs were dead */
+	bool		skip_killed;	/* the snapshot may rely on GRN_KILLED */
+	XLogRecPtr	begun_at;		/* end of the WAL at the scan's start; invalid: the scan sets no
+								 * GRN_KILLED */
+	uint32		record;			/* the record whose TIDs are being returned, or GRN_INVALID_ID */
+	bool		all_killed;		/* all TIDs of the record returned so far are dead */
+	uint32		ndead_tids;		/* number of dead TIDs that the executor has found */
+	uint64	   *killed;			/* [nkilled] records to mark: id << 32 | number of dead TIDs; only
+								 * the first ones found */
 	uint32		nkilled;
 
-	Oid		   *types;			/* of the ORDER BY values */
+	Oid		   *types;			/* types of the ORDER BY values */
 	IndexOrderByDistance *distances;
 } GrnndScan;
 
 /* ---- scan.c, for rerank.c and scan_rest.c ---- */
 
-/* Notes that the rest is not to read a node. */
+/* Adds a node to so->returned; the rest skips these nodes. */
 extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
-/* The search has used up its memory: goes on to the rest, or ends where the user set a limit. */
+/*
+ * Ends a search that has used up its memory.  Begins the rest, or ends the scan if the user has
+ * set a limit.
+ */
 extern void grnnd_end_search(IndexScanDesc scan);
 
 /* ---- scan_rows.c ---- */
 
 /*
- * Asks the kernel for table pages of the nodes to come, `width` at most: of the newest batch, and
- * as many as LIMIT wants, or as were taken where it is not known how many are wanted.
+ * Prefetches table pages of coming results, at most `width` nodes.  Covers the results of the last
+ * batch that LIMIT asks for, or as many as were already taken if the limit is unknown.
  */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
-/* The same for the results to come, where pages of the index were missing. */
+/* Calls grnnd_prefetch_rows() while pages of the index are missing. */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
-/* Ends with an error if a heap TID lies beyond the table's end. */
+/* Raises an error if a heap TID lies beyond the table's end. */
 extern void grnnd_check_row(IndexScanDesc scan, const ItemPointerData *tid);
 
 /* ---- scan_report.c ---- */
 
-/* At the end of a scan, and before the next of its node: notes what it did. */
+/* Records the work of a scan.  Called at its end and before a rescan. */
 extern void grnnd_note_scan(IndexScanDesc scan);
 /*
- * Has the node of a row be absent from the scan's searches, for grnnd_hide_row().  params: of the
- * search that is about to begin; the entry points [count] with their codes.
+ * Removes the node of an excluded row from the scan's searches (grnnd_exclude_row()).  params: of
+ * the coming search; ids, codes, factors: the entry points [count].
  */
-extern void grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids,
-					   const uint8_t *codes, const GrnFactor *factors, uint32 count,
-					   const ItemPointerData *tid);
+extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids,
+							   const uint8_t *codes, const GrnFactor *factors, uint32 count,
+							   const ItemPointerData *tid);
 
 /* ---- scan_filter.c ---- */
 
-/* Does the scan's filter go by signatures? */
+/* Can signatures test the scan's filter? */
 extern bool grnnd_filters_by_signature(const GrnndScan *so);
 /*
- * Begins the search of a filter, by params but for what it adds; entry points are yet to be
- * offered.  NULL: all rows in turn are cheaper, which costs most_visits (0: there is no such way).
+ * Begins the search of a filter with params, and sets further fields of params.  The caller must
+ * offer the entry points.  Returns NULL if reading all rows in turn is cheaper.  most_visits: the
+ * price of that, in visits; 0: not allowed.
  */
 extern GrnSearch *grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params,
 									   uint64 most_visits);
-/* Has a list take over from a search whose first batch was in vain; false: it goes on. */
+/*
+ * Lets a list replace a graph search whose first batch found too little.  Returns false if the
+ * graph search goes on.
+ */
 extern bool grnnd_hand_over(IndexScanDesc scan);
 
 /* ---- scan_bound.c ---- */
 
-/* Notes what bounds need to know of the query, in q. */
+/* Computes the norms of so->q that bounds need. */
 extern void grnnd_measure_query(IndexScanDesc scan);
-/* The norm of the search's found vector i, 0 where bounds need none. */
+/* The norm of the search's found vector i; 0 if bounds need no norms. */
 extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 /*
- * The operator's value of a found node.  errors 1: a lower bound of what pgvector computes, by the
- * triangle inequality and the rounding of sums; where the stored vector is not the row's
- * (f->error > 0), that of the form.  Less: as if errors of stored vectors were that share of what
- * they may be.  0: the value of the stored vector.  norm: of that (inner product).
+ * The operator's value of a found node, or a lower bound.
+ *
+ * errors = 1: a lower bound of pgvector's value, by the triangle inequality and the rounding of
+ * sums, and by the form's rounding error if the stored vector is not exact (f->error > 0).  errors
+ * < 1: a bound with errors of stored vectors scaled by this share.  errors = 0: the value of the
+ * stored vector.  norm: the stored vector's norm (inner product).
  */
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
 								   double errors);
@@ -241,27 +253,27 @@ extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, doubl
 /* ---- scan_threshold.c ---- */
 
 /*
- * What a plan that is under way says of a scan of ours.  A scan finds it by the array of ORDER BY
- * keys that its plan node hands to amrescan.
+ * Notes on a scan of ours in a running plan.  A scan finds its notes by the array of ORDER BY keys
+ * that its plan node hands to amrescan.
  */
 typedef struct GrnndPlanned
 {
 	ScanKey		keys;
 	struct Threshold *thresholds;
 	struct Condition *conditions;
-	const		LimitState *limit;	/* right above the scan, or NULL */
-	bool		filtered;		/* the plan node drops rows of the scan */
-	MemoryContextCallback callback; /* when the execution ends */
+	const		LimitState *limit;	/* the Limit node above the scan, or NULL */
+	bool		filtered;		/* the plan node drops rows by a filter */
+	MemoryContextCallback callback; /* runs when the execution ends */
 } GrnndPlanned;
 
-/* NULL: the plan says nothing. */
+/* The notes on a scan; NULL: none. */
 extern GrnndPlanned *grnnd_planned(ScanKey keys);
-/* The same of a plan node, made if there is none. */
+/* The notes on a plan node, created if they do not exist. */
 extern GrnndPlanned *grnnd_note_planned(const IndexScanState *node);
 
 /*
- * The greatest distance from the query of key that the plan node with this array of ORDER BY
- * keys lets through; infinity where it sets no limit.
+ * The greatest distance from the query in `key` that the plan node with these ORDER BY keys
+ * accepts.  Infinity if the node sets no limit.
  */
 extern double grnnd_threshold(ScanKey keys, ScanKey key);
 static inline bool
@@ -270,59 +282,62 @@ grnnd_has_threshold(const GrnndScan *so)
 	return so->threshold < get_float8_infinity();
 }
 
-/* May an expression be computed once for a scan of that relation?  NULL may. */
+/* Has the expression one value for a whole scan of the relation?  True for NULL. */
 extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 
 /* ---- scan_quals.c ---- */
 
-/* Notes what conditions of a plan node's filter the index can test. */
+/* Notes the conditions of a plan node's filter that the index can test. */
 extern void grnnd_note_quals(IndexScanState *node);
-/* The conditions that the executor has handed to the scan, and those noted for its plan node. */
+/* The scan keys from the executor, and keys for the conditions noted for the plan node. */
 extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 
 /* ---- scan_limit.c ---- */
 
-/* Notes what a node of a plan that starts asks of a scan of ours, if one is right below it. */
+/* Notes a Limit node if a scan of ours is below it. */
 extern void grnnd_note_limit(LimitState * node);
 /*
- * The number of rows that LIMIT and OFFSET ask of the plan node with this array of ORDER BY
- * keys.  0: all, or it is not known.  *filtered: whether the plan node drops rows of the scan.
+ * Number of rows that LIMIT and OFFSET ask of the plan node with these ORDER BY keys; 0: all rows,
+ * or unknown.  *filtered: the plan node drops rows by a filter.
  */
 extern uint64 grnnd_limit(ScanKey keys, bool *filtered);
 
 /* ---- scan_chain.c ---- */
 
-/* Makes those of a record's TIDs current that pass the filter; its page is locked. */
+/* Makes the TIDs of a record that pass the filter current.  The record's page must be locked. */
 extern void grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id);
-/* next: the first record behind the node, or GRN_INVALID_ID. */
+/* Begins the chain of a node.  next: its first record, or GRN_INVALID_ID. */
 extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next);
-/* Makes the TIDs of the chain's next record current; there may be none. */
+/* Makes the TIDs of the chain's next record current; the record may have none. */
 extern void grnnd_read_chain(IndexScanDesc scan);
 
 /* ---- scan_rest.c ---- */
 
-/* Makes node walk_id current; false where it has no rows. */
+/* Makes the TIDs of node walk_id current.  Returns false if the node has no rows. */
 extern bool grnnd_read_node(GrnndScan *so);
-/* Ends the search: reads and sorts all nodes that were not returned. */
+/* Ends the search, and reads and sorts all nodes not returned yet. */
 extern void grnnd_begin_rest(IndexScanDesc scan);
-/* Makes the next node of the rest current; false after the last. */
+/* Makes the next node of the rest current.  Returns false at the end. */
 extern bool grnnd_next_rest(GrnndScan *so);
 /* Sorts ids in ascending order. */
 extern void grnnd_sort_ids(uint32 *ids, uint32 n);
-/* The value of that node; false where there is none. */
+/* The value of the rest's next node.  Returns false at the end. */
 extern bool grnnd_rest_bound(GrnndScan *so, double *bound);
-/* Gives back what is not memory of the scan's context. */
+/* Frees the rest's sort and slot, which are not in the scan's context. */
 extern void grnnd_end_rest(GrnndScan *so);
 
 /* ---- scan_killed.c ---- */
 
-/* At the start: whether the scan relies on GRN_KILLED, and whether it may set it. */
+/*
+ * Decides at the scan's start whether the scan relies on GRN_KILLED, and whether it may set
+ * GRN_KILLED.
+ */
 extern void grnnd_begin_killed(IndexScanDesc scan);
-/* Takes down what the executor says of the TID returned last. */
+/* Records whether the executor found the last returned TID dead. */
 extern void grnnd_note_killed(IndexScanDesc scan);
-/* The same of all TIDs of a record at once, by a scan that has read the rows itself. */
+/* Records dead TIDs of the current record, for scans that read the rows themselves. */
 extern void grnnd_note_dead(GrnndScan *so, uint32 ndead);
-/* At the end: marks records all of whose TIDs were dead. */
+/* Marks at the scan's end the records whose TIDs are all dead. */
 extern void grnnd_mark_killed(IndexScanDesc scan);
 
 #endif							/* GRNND_SCAN_IMPL_H */

@@ -1,15 +1,15 @@
 /*
- * scan_killed.c - rows that the executor found to be dead to every transaction.  A scan
- * marks the records that hold no others (GRN_KILLED), so that later scans look none of their
- * TIDs up.  Only the table knows of a row whether it is dead, so the first scan after a DELETE
- * has to look.
+ * scan_killed.c - rows that are dead to every transaction.
  *
- * The mark must not outlive the rows: vacuum may take a TID that the scan has read, and an
- * insert may then store a new row under it.  Each change of a page moves its LSN.  So a scan
- * marks no page that has changed since the scan began.
+ * A scan marks records all of whose rows are dead (GRN_KILLED), and later scans skip the TIDs of
+ * marked records.  Only the table knows whether a row is dead, so the first scan after a DELETE
+ * must look each row up.
  *
- * The mark is WAL-logged, but a standby does not rely on it: its snapshots may be older than
- * every snapshot here.
+ * A mark must not outlive the dead rows: vacuum may remove a TID that the scan has read, and an
+ * insert may store a new row under the TID.  Each change of a page advances the page's LSN, so a
+ * scan marks no page that has changed since the scan's start.  The mark is WAL-logged, but a
+ * standby ignores it, because a standby's snapshots may be older than all snapshots of the
+ * primary.
  */
 #include "am/scan_impl.h"
 
@@ -22,10 +22,10 @@
 #include "am/page.h"
 #include "am/test_point.h"
 
-/* Fewer dead TIDs than this are not worth a page's change. */
+/* With fewer dead TIDs a mark is not worth the change of a page. */
 #define LEAST_DEAD_TIDS 8
 
-/* Most records that one scan marks, so that its end does not take long. */
+/* Maximum number of records that one scan marks, to bound the time of the scan's end. */
 #define MOST_KILLED 4096
 #define LEAST_ROOM 64			/* power of two */
 
@@ -35,7 +35,7 @@ grnnd_begin_killed(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
 	so->skip_killed = scan->ignore_killed_tuples;
-	/* without WAL, pages keep their LSN */
+	/* pages of an index without WAL do not advance their LSN */
 	so->begun_at = so->skip_killed && RelationNeedsWAL(scan->indexRelation)
 		? GetXLogInsertRecPtr() : InvalidXLogRecPtr;
 	so->ndead_tids = 0;
@@ -43,7 +43,10 @@ grnnd_begin_killed(IndexScanDesc scan)
 	so->nkilled = 0;
 }
 
-/* All current TIDs are dead.  Where the scan has a filter, their record may have others. */
+/*
+ * Adds the current record to the records to mark, because all current TIDs are dead.  A scan with
+ * a filter may not have seen all TIDs of the record.
+ */
 static void
 remember_killed(GrnndScan *so)
 {
@@ -88,7 +91,10 @@ compare_killed(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The buffer of a page that is as the scan has seen it, locked; else invalid.  Never waits. */
+/*
+ * Returns the locked buffer of a page that has not changed since the scan's start, else
+ * InvalidBuffer.  Never waits.
+ */
 static Buffer
 lock_unchanged(IndexScanDesc scan, BlockNumber block)
 {
@@ -109,7 +115,7 @@ lock_unchanged(IndexScanDesc scan, BlockNumber block)
 	return buffer;
 }
 
-/* Marks a record if all of its TIDs were dead. */
+/* Marks a record if the dead TIDs are all TIDs of the record. */
 static void
 mark_record(const GrnndScan *so, Page page, uint64 killed)
 {
@@ -120,7 +126,10 @@ mark_record(const GrnndScan *so, Page page, uint64 killed)
 		rec->flags |= GRN_KILLED;
 }
 
-/* Marks records on the next few pages, in one WAL record.  Returns how many it dealt with. */
+/*
+ * Marks the records of the next few pages in one WAL record.  Returns the number of processed
+ * records.
+ */
 static uint32
 mark_pages(IndexScanDesc scan, const uint64 *killed, uint32 n)
 {

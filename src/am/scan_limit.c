@@ -1,12 +1,11 @@
 /*
- * scan_limit.c - how many rows the LIMIT above a scan asks for.
+ * scan_limit.c - the number of rows that the LIMIT above a scan asks for.
  *
- * PostgreSQL does not tell access methods of LIMIT.  A search that is too narrow for it goes on
- * in batches, which visits more nodes than a wider search would.  So where a Limit node stands
- * above a scan of one of our indexes, with nothing between them that drops or adds rows, a scan
- * finds it by the array of scan keys that its own plan node hands to amrescan, as it finds its
- * thresholds (scan_threshold.c).  A filter may drop rows: then the scan needs that many at
- * least.
+ * PostgreSQL does not tell access methods of LIMIT.  A search that is too narrow for LIMIT goes on
+ * in batches, which visit more nodes than one wider search.  So a hook at the executor's start
+ * (scan_threshold.c) notes a Limit node above a scan of one of our indexes, if no node between
+ * them drops or adds rows.  A scan finds the note by the array of scan keys of its plan node.  If
+ * a filter drops rows, the scan needs at least LIMIT rows.
  */
 #include "am/scan_impl.h"
 
@@ -16,7 +15,7 @@
 
 #include "am/handler.h"
 
-/* The scan whose rows a node hands on one by one, or NULL. */
+/* The scan with rows that the node passes on one by one, or NULL. */
 static IndexScanState *
 scan_below(PlanState * node)
 {
@@ -50,6 +49,6 @@ grnnd_limit(ScanKey keys, bool *filtered)
 	const		LimitState *limit = note == NULL ? NULL : note->limit;
 
 	*filtered = limit != NULL && note->filtered;
-	/* both were computed before the first row was asked for */
+	/* the executor computes both before it asks for the first row */
 	return limit == NULL || limit->noCount ? 0 : (uint64) limit->count + (uint64) limit->offset;
 }

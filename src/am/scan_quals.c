@@ -1,11 +1,11 @@
 /*
  * scan_quals.c - conditions on filter columns that PostgreSQL does not hand to the index.
  *
- * Before PostgreSQL 17 the planner keeps "column = ANY (array)" on any column but the first from
- * index scans that return rows in order, and PostgreSQL 15 knows of no index but its own that
- * "WHERE flag" is a comparison.  They stay in the plan node's filter.  There they are found when
- * the executor starts (scan_threshold.c), and the scan tests them as if they had come as scan
- * keys.  The executor tests them once more.
+ * Before PostgreSQL 17 the planner does not give "column = ANY (array)" on later columns to index
+ * scans that return rows in order.  PostgreSQL 15 treats "WHERE flag" as a comparison only for its
+ * own access methods.  Such conditions stay in the plan node's filter.  A hook at the executor's
+ * start (scan_threshold.c) finds them, and the scan tests them like scan keys.  The executor tests
+ * them again.
  */
 #include "am/scan_impl.h"
 
@@ -17,16 +17,16 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-/* One of them. */
+/* A condition of a plan node's filter. */
 typedef struct Condition
 {
-	struct Condition *next;		/* of the node */
+	struct Condition *next;		/* next condition of the plan node */
 	ExprContext *econtext;
 	ScanKeyData key;
-	ExprState  *argument;		/* of the key; NULL: it has one */
+	ExprState  *argument;		/* the key's argument; NULL: the key is complete */
 } Condition;
 
-/* The number of the index column that a side of a condition is, from 1 on; 0: none. */
+/* The number (from 1) of the index column on this side of a condition; 0: none. */
 static AttrNumber
 index_column(Relation index, Node *side, Index scanrelid)
 {
@@ -44,7 +44,7 @@ index_column(Relation index, Node *side, Index scanrelid)
 	return 0;
 }
 
-/* Makes a scan key of "column", "NOT column", "column IS TRUE" or "column IS FALSE". */
+/* Makes a scan key from "column", "NOT column", "column IS TRUE" or "column IS FALSE". */
 static bool
 bool_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 {
@@ -75,7 +75,9 @@ bool_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 	return true;
 }
 
-/* Makes a scan key of "column = ANY (array)", and of other operators. */
+/*
+ * Makes a scan key from "column = ANY (array)", also with other operators of the operator family.
+ */
 static bool
 array_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 {
@@ -101,7 +103,10 @@ array_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 	return true;
 }
 
-/* Makes a scan key of a clause of the filter; false where the index has no use for it. */
+/*
+ * Makes a scan key from a clause of the filter.  Returns false if the index cannot test the
+ * clause.
+ */
 static bool
 clause_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 {
@@ -170,7 +175,7 @@ grnnd_all_keys(IndexScanDesc scan, int *nkeys)
 		keys[n] = c->key;
 		if (c->argument != NULL)
 			keys[n].sk_argument = ExecEvalExprSwitchContext(c->argument, c->econtext, &isnull);
-		/* NULL of NULL, and no row passes */
+		/* a NULL array makes the condition NULL, and no row passes */
 		if (isnull)
 			keys[n].sk_flags |= SK_ISNULL;
 	}

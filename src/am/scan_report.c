@@ -1,5 +1,5 @@
 /*
- * scan_report.c - what a scan did: for EXPLAIN (ANALYZE) of PostgreSQL 18 and later, and for
+ * scan_report.c - reports the work of scans: for EXPLAIN (ANALYZE) of PostgreSQL 18 and later,
  * grnnd_last_scan() and grnnd_last_filter().
  */
 #include "am/scan_impl.h"
@@ -21,31 +21,32 @@
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
 
-/* What a scan with conditions on filter columns did. */
+/* The work of a scan with conditions on filter columns. */
 typedef struct Filtered
 {
-	const char *way;			/* NULL: no scan, or one without a filter */
-	bool		rest;			/* and then all rows in turn */
+	const char *way;			/* NULL: no scan, or a scan without a filter */
+	bool		rest;			/* the scan read all rows in the end */
 	uint64		visits;
 	uint64		list_pages;
 } Filtered;
 
 /*
- * The last scans of this session.  Only the user who made them may see them, so that neither a
- * change of role nor a function with its owner's rights shows the scans of another user.
+ * The last scans of this session.  Only the user of a scan may see it: after a change of role, or
+ * in a function with its owner's rights, another user's scans must stay invisible.
  */
 static struct
 {
 	Oid			user;
 	Oid			index;			/* InvalidOid: no scan */
 	GrnndWork	work;
-	Filtered	way;			/* way NULL: a scan without a filter */
-	Filtered	filtered;		/* of the last scan that had a filter */
+	Filtered	way;			/* way NULL: the scan had no filter */
+	Filtered	filtered;		/* the last scan with a filter */
 }			last;
 
 /*
- * DISCARD ALL drops all portals, and calls no hook of an extension but a portal's cleanup.  So a
- * hidden portal stands for the last scans; as a held cursor's, it outlives transactions.
+ * A hidden portal that makes DISCARD ALL forget the last scans.  DISCARD ALL drops all portals,
+ * and a portal's cleanup is the only hook that it calls.  The portal looks like a held cursor's,
+ * so it outlives transactions.
  */
 static Portal reminder;
 
@@ -57,7 +58,7 @@ forget_scans(Portal portal)
 }
 
 static void
-begin_remembering(void)
+make_reminder(void)
 {
 	if (reminder != NULL)
 		return;
@@ -70,7 +71,7 @@ begin_remembering(void)
 	reminder->cleanup = forget_scans;
 }
 
-/* Pages of lists that it has read, if each record were read once with what lies beside it. */
+/* Number of list pages read, if each page's records are read together. */
 static uint64
 list_pages(const GrnndScan *so)
 {
@@ -80,7 +81,7 @@ list_pages(const GrnndScan *so)
 		: grnnd_list_records_read(so->reader) * l->span / l->per_page + so->list.listed.n;
 }
 
-/* Of a scan that has started. */
+/* The work of a scan that has started. */
 static GrnndWork
 work_of(const GrnndScan *so)
 {
@@ -129,7 +130,7 @@ grnnd_note_scan(IndexScanDesc scan)
 
 	if (!so->started)
 		return;
-	begin_remembering();
+	make_reminder();
 	if (last.user != GetUserId())
 		memset(&last, 0, sizeof(last));
 	if (f.way != NULL)
@@ -141,29 +142,29 @@ grnnd_note_scan(IndexScanDesc scan)
 	add_work(&so->work, &last.work);
 }
 
-static Oid	hiding = InvalidOid;
-static const ItemPointerData *hidden;
+static Oid	excluded_index = InvalidOid;
+static const ItemPointerData *excluded_row;
 
 void
-grnnd_hide_row(Oid index, const ItemPointerData *tid)
+grnnd_exclude_row(Oid index, const ItemPointerData *tid)
 {
-	hiding = index;
-	hidden = tid;
+	excluded_index = index;
+	excluded_row = tid;
 }
 
 const ItemPointerData *
-grnnd_hidden_row(Oid index)
+grnnd_excluded_row(Oid index)
 {
-	return OidIsValid(hiding) && hiding == index ? hidden : NULL;
+	return OidIsValid(excluded_index) && excluded_index == index ? excluded_row : NULL;
 }
 
 /*
- * A search as the scan's own, before that, finds the node.  One that stands for other rows, too,
- * stays, and so does one that the search does not come to.
+ * A search like the scan's own finds the node of the row.  The node stays if it also represents
+ * other rows, or if the search does not find the node.
  */
 void
-grnnd_hide(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,
-		   const GrnFactor *factors, uint32 count, const ItemPointerData *tid)
+grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,
+				   const GrnFactor *factors, uint32 count, const ItemPointerData *tid)
 {
 	GrnSearchParams plain = *params;
 	uint64		pages = so->store.pages;
@@ -211,7 +212,7 @@ way_text(const Filtered *f)
 #if PG_VERSION_NUM >= 180000
 static explain_per_node_hook_type next_explain;
 
-/* Of a node that was executed several times, all of its scans together. */
+/* Shows the work of all scans of a plan node. */
 static void
 explain_scan(const GrnndScan *so, struct ExplainState *es)
 {

@@ -1,6 +1,6 @@
 /*
- * scan_rows.c - rows of the table that a scan and its executor are going to read: where pages are
- * missing from shared buffers, the kernel is asked for those of the rows in advance.
+ * scan_rows.c - prefetches the rows of the table that a scan or its executor will read.
+ * Prefetching starts when pages are missing from shared buffers.
  */
 #include "am/scan_impl.h"
 
@@ -15,13 +15,13 @@ is_heap(Relation table)
 	return table != NULL && table->rd_tableam == GetHeapamTableAmRoutine();
 }
 
-/* How many nodes behind those taken are likely to be taken, too. */
+/* Number of coming nodes that the scan will probably take. */
 static uint32
 likely_taken(const GrnndScan *so)
 {
 	double		likely = (double) so->wanted;
 
-	/* what cost.c counts */
+	/* the number that cost.c expects */
 	if (grnnd_has_stand_ins(so->ix->key.type))
 		likely += so->ef;
 	else if (so->rerank != NULL)
@@ -39,9 +39,9 @@ grnnd_prefetch_rows(IndexScanDesc scan, int width)
 
 	if (!is_heap(scan->heapRelation))
 		return;
-	for (; so->batch_asked < until; so->batch_asked++)
+	for (; so->batch_prefetched < until; so->batch_prefetched++)
 	{
-		const Candidate *r = &so->batch[so->batch_asked];
+		const Candidate *r = &so->batch[so->batch_prefetched];
 
 		for (uint32 i = 0; i < r->ntids; i++)
 		{

@@ -1,15 +1,15 @@
 /*
- * scan_threshold.c - the greatest distance that a query's WHERE clause lets through.
+ * scan_threshold.c - the greatest distance that a query's WHERE clause accepts.
  *
  * "WHERE e <-> q < r ORDER BY e <-> q LIMIT k" with fewer than k such rows would read the whole
- * index, because an access method is not told of conditions that its operators do not answer.
- * So the executor's start is looked at: where a scan of one of our indexes has such a
- * condition on the distance it orders by, the scan ends at that distance.  The executor still
- * checks the condition for every row.
+ * index, because PostgreSQL does not tell an access method of conditions outside its operator
+ * family.  So a hook examines each plan at the executor's start.  If a scan of one of our indexes
+ * has such a condition on the distance of its order, the scan ends at that distance.  The executor
+ * still checks the condition for every row.
  *
- * A scan knows its plan node by the array of scan keys that the node hands to amrescan.  Nodes
- * that are started in another way (rows checked again by EvalPlanQual) are not found; their
- * scans go on to the end.
+ * A scan finds its notes by the array of scan keys that its plan node hands to amrescan.  Nodes
+ * started in another way (rows checked again by EvalPlanQual) have no notes, and their scans go on
+ * to the end.
  */
 #include "am/scan_impl.h"
 
@@ -30,27 +30,28 @@
 #include "am/handler.h"
 
 /*
- * One condition of a scan: "distance < limit", or of a similarity that falls as the distance
- * rises, "term - distance > limit" and "distance * factor > limit" with a negative factor.
+ * A condition of a scan: "distance < limit"; or, for a similarity that falls as the distance
+ * grows, "term - distance > limit" or "distance * factor > limit" with a negative factor.
  */
 typedef struct Threshold
 {
-	struct Threshold *next;		/* of the node */
+	struct Threshold *next;		/* next condition of the plan node */
 	ExprContext *econtext;
 	Oid			query_type;
-	bool		below;			/* "< limit", else "> limit" */
-	ExprState  *query;			/* from which the condition measures */
-	ExprState  *limit;			/* float8, as are these, of which one at most is not NULL: */
+	bool		below;			/* "< limit"; otherwise "> limit" */
+	ExprState  *query;			/* query of the condition's distance */
+	ExprState  *limit;			/* float8, as are `term` and `factor`, of which at least one is
+								 * NULL */
 	ExprState  *term;
 	ExprState  *factor;
 } Threshold;
 
-static HTAB * planned;			/* GrnndPlanned of all executions that are under way */
+static HTAB * planned;			/* GrnndPlanned of all running executions */
 static ExecutorStart_hook_type next_executor_start;
 
-/* The executor's memory goes: so does what was noted there. */
+/* Callback for the end of the executor's memory: removes the notes. */
 static void
-forget(void *arg)
+forget_notes(void *arg)
 {
 	hash_search(planned, &((GrnndPlanned *) arg)->keys, HASH_REMOVE, NULL);
 }
@@ -76,7 +77,7 @@ grnnd_note_planned(const IndexScanState *node)
 	note->conditions = NULL;
 	note->limit = NULL;
 	note->filtered = node->ss.ps.qual != NULL;
-	note->callback.func = forget;
+	note->callback.func = forget_notes;
 	note->callback.arg = note;
 	MemoryContextRegisterResetCallback(node->ss.ps.state->es_query_cxt, &note->callback);
 	return note;
@@ -108,7 +109,9 @@ is_operator(Node *node, Oid function)
 		get_opcode(((OpExpr *) node)->opno) == function;
 }
 
-/* Is it the distance of orderby, by the same operator with the same key?  From what query? */
+/*
+ * Is the expression the distance in `orderby`, with the same operator and key?  Returns its query.
+ */
 static bool
 is_distance(Node *node, const OpExpr *orderby, Node **query)
 {
@@ -126,7 +129,7 @@ is_distance(Node *node, const OpExpr *orderby, Node **query)
 	return true;
 }
 
-/* Is it the distance, or a similarity made of it? */
+/* Is the expression the distance, or a similarity made from the distance? */
 static bool
 is_of_distance(Node *node, const OpExpr *orderby, Parts *parts)
 {
@@ -149,7 +152,7 @@ is_of_distance(Node *node, const OpExpr *orderby, Parts *parts)
 	return is_distance(lsecond(args), orderby, &parts->query);
 }
 
-/* Takes a clause apart; false if it is no such condition. */
+/* Splits a clause into its parts.  Returns false if the clause is no threshold. */
 static bool
 is_threshold(Node *clause, const OpExpr *orderby, Index scanrelid, Parts *parts)
 {
@@ -177,7 +180,7 @@ is_threshold(Node *clause, const OpExpr *orderby, Index scanrelid, Parts *parts)
 		grnnd_is_fixed(parts->term, scanrelid) && grnnd_is_fixed(parts->factor, scanrelid);
 }
 
-/* Notes the conditions of a scan. */
+/* Notes the thresholds of a scan. */
 static void
 note_thresholds(IndexScanState *node)
 {
@@ -208,7 +211,7 @@ note_thresholds(IndexScanState *node)
 		t->below = parts.below;
 		t->query = ExecInitExpr((Expr *) parts.query, &node->ss.ps);
 		t->limit = ExecInitExpr((Expr *) parts.limit, &node->ss.ps);
-		/* NULL of NULL */
+		/* ExecInitExpr() returns NULL for NULL */
 		t->term = ExecInitExpr((Expr *) parts.term, &node->ss.ps);
 		t->factor = ExecInitExpr((Expr *) parts.factor, &node->ss.ps);
 		note = grnnd_note_planned(node);
@@ -250,13 +253,15 @@ executor_start(QueryDesc * query, int eflags)
 }
 
 void
-grnnd_watch_thresholds(void)
+grnnd_install_executor_hook(void)
 {
 	next_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = executor_start;
 }
 
-/* Computes one of them; NULL makes of the condition NULL, and no row passes. */
+/*
+ * Computes an expression of a threshold.  If it is NULL, the condition is NULL and no row passes.
+ */
 static double
 compute(const Threshold *t, ExprState * expression, bool *null)
 {
@@ -267,7 +272,7 @@ compute(const Threshold *t, ExprState * expression, bool *null)
 	return isnull ? 0 : DatumGetFloat8(value);
 }
 
-/* What the rounding of a condition may let pass beyond a limit that is made of such numbers. */
+/* Upper bound of the rounding error of a condition with a number of this size. */
 static double
 rounding(double of)
 {
@@ -275,9 +280,9 @@ rounding(double of)
 }
 
 /*
- * The greatest distance that passes; infinity where the condition sets no limit to it, or nothing
- * is known, and minus infinity where hardly any does.  Of a similarity it is a little more: the
- * condition rounds as well, and a row may pass by that.
+ * The greatest distance that passes a condition.  Infinity: no limit, or unknown.  Minus infinity:
+ * hardly any row passes.  For a similarity the result is slightly larger, because the executor's
+ * condition rounds too, and rounding may let a row pass.
  */
 static double
 greatest_distance(const Threshold *t)

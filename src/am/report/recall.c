@@ -254,7 +254,7 @@ run_queries(Recall *r, Answers *a)
 
 		CHECK_FOR_INTERRUPTS();
 		grnnd_forget_work();
-		grnnd_hide_row(RelationGetRelid(r->index), &found.query->self);
+		grnnd_exclude_row(RelationGetRelid(r->index), &found.query->self);
 		params->params[0].value = found.query->value;
 		INSTR_TIME_SET_CURRENT(start);
 		grnnd_run_select(plan, params, take_found, &found);
@@ -332,7 +332,7 @@ measure(Recall *r, int ef, Answers *a)
 	{
 		get_relation_info_hook = before;
 		planned_table = InvalidOid;
-		grnnd_hide_row(InvalidOid, NULL);
+		grnnd_exclude_row(InvalidOid, NULL);
 	}
 	PG_END_TRY();
 }
