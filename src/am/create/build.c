@@ -1,6 +1,6 @@
 /*
- * build.c - CREATE INDEX from end to end: collect the vectors (collect.c), have
- * the builder process make a graph of them (launch.c), write its pages (write_index.c).
+ * build.c - CREATE INDEX from end to end: collects the vectors (collect.c), has the builder process
+ * make a graph of them (launch.c), and writes the index's pages (write_index.c).
  */
 #include "am/handler.h"
 
@@ -20,10 +20,13 @@
 #include "am/create/write_index.h"
 #include "am/write/fit.h"
 
-/* Blocks that others may add to the table before its scan begins (CREATE INDEX CONCURRENTLY). */
+/*
+ * Blocks that other sessions may add to the table before the scan begins (CREATE INDEX
+ * CONCURRENTLY).
+ */
 #define EXTRA_BLOCKS 65536
 
-/* From an index's definition.  heap and info may be NULL. */
+/* Initializes a build by an index's definition.  heap and info may be NULL. */
 static void
 init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 {
@@ -35,7 +38,7 @@ init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 	build->info = info;
 }
 
-/* For a reader: the recall that the build has measured at the default width. */
+/* A sentence for the user: the measured recall at the default width, or "". */
 static const char *
 recall_text(const GrnBuildResult *result)
 {
@@ -63,23 +66,23 @@ run_build(GrnndBuild *build)
 	BlockNumber blocks;
 	GrnndServer *server = grnnd_find_build_server(&build->spec);
 
-	/* only we read them, once the graph is there; another host's stay where they are */
+	/* Only this leader reads VECTORS, so rows may move.  On another host rows do not move. */
 	build->spec.may_move = 1;
 
-	/* all that the heap can hold, and a chunk for the leader and each worker */
+	/* Room for all rows of the heap, and for a chunk of the leader and of each worker. */
 	blocks = RelationGetNumberOfBlocks(build->heap);
 	grnnd_build_map(build, ((uint64) blocks + (build->info->ii_Concurrent ? EXTRA_BLOCKS : 0)) *
 					MaxHeapTuplesPerPage +
 					(1 + (uint64) max_parallel_maintenance_workers) * GRNND_CHUNK_ROWS);
 
 	/*
-	 * Where the table is large the builder starts now, and opens its device
-	 * while we scan.  Else it starts when there is a row for it.
+	 * For a large table the builder starts now, and opens its device during the table's scan.
+	 * Otherwise the builder starts after the scan, if there are rows.
 	 */
 	estimate_rel_size(build->heap, NULL, &blocks, &build->expected_rows, &allvisible);
 	if (server != NULL)
 	{
-		/* it sends rows as they are collected */
+		/* The builder sends rows to the other host while the leader collects rows. */
 		build->spec.expected = (uint64) Max(build->expected_rows, 0);
 		grnnd_builder_start(builder, build->map, &build->spec);
 		grnnd_tell_build_server(builder, server);
@@ -118,13 +121,13 @@ run_build(GrnndBuild *build)
 		grnnd_note_no_gpu();
 
 	/*
-	 * From here on the builder only reads the result: checked once, it cannot
-	 * change any more.  Where the builder has no groups to choose, its end, which
-	 * includes that of its device context, goes on while pages are written.
+	 * From here on the builder only reads the result, so a checked result stays valid.  If the
+	 * builder has no groups to choose, the builder is released now.  Its end, with the end of its
+	 * device context, then runs while pages are written.
 	 */
 	build->holds_builder = grnnd_may_choose_groups(build, result);
 	if (!build->holds_builder)
-		grnnd_build_let_go(build);
+		grnnd_build_release_builder(build);
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_write_index(build, result);
@@ -134,13 +137,13 @@ run_build(GrnndBuild *build)
 	grnnd_builder_end(builder);
 	end_s = grnnd_seconds_since(start) + build->empty_seconds;
 
-	/* the builder knows no row of a sketch */
+	/* The builder has sketches but not the rows, so the leader measures recall. */
 	if (build->spec.skip_recall)
 		result->sec_recall = measure_s =
 			grnnd_measure_build(build->index, build->collect_seconds + build_s + write_s + end_s,
 								&result->curve);
 
-	/* client_min_messages = info asks for it */
+	/* Shown only if client_min_messages = info. */
 	if (client_min_messages <= INFO)
 		ereport(INFO,
 				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them different, in %.1f s",
@@ -198,7 +201,7 @@ grnnd_build(Relation heap, Relation index, IndexInfo *info)
 	return result;
 }
 
-/* The ambuildempty callback: the init fork of an UNLOGGED table's index. */
+/* The ambuildempty callback: writes the init fork of an UNLOGGED table's index. */
 void
 grnnd_buildempty(Relation index)
 {

@@ -1,5 +1,5 @@
 /*
- * build_state.c - one build of an index: what it is to make, its memory, and its end.
+ * build_state.c - the state of an index build: its settings, its memory, and its end.
  */
 #include "am/create/build_state.h"
 
@@ -13,20 +13,23 @@
 #include "am/write/fit.h"
 #include "graph/rows.h"
 
-/* No segment reserves more address space than this, of the 128 TB that there are. */
+/* Largest address space of a segment.  A process has 128 TB in all. */
 #define SEGMENT_LIMIT (UINT64_C(16) << 40)
 
-/* Address space for the builder's workspace and results, bytes a row. */
+/* Address space for the builder's workspace and results, in bytes a row. */
 #define WORK_BYTES_PER_ROW 16384
 #define RESULT_BYTES_PER_ROW 512
 #define CODES_BYTES_PER_ROW 256
-/* A signature, and a row of a list; of an array there is a row for each element. */
+/*
+ * Bytes a row and filter column: a signature, and an entry of a list.  For arrays each element has
+ * a list entry of its own.
+ */
 #define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint64))
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
 /*
- * Stand-ins of more dimensions are kept as sketches are: the rows are short, and so should the
- * index be.
+ * Stand-ins with more dimensions are kept as sketches: their rows are short, so the index should be
+ * small as well.
  */
 #define LONG_STAND_IN 512
 
@@ -36,7 +39,10 @@ is_sketch(const GrnndBuild *build)
 	return grnnd_has_stand_ins(build->key.type) && build->dim > LONG_STAND_IN;
 }
 
-/* How own vectors are kept.  Distances of L1 from few bits of rotated rows say too little. */
+/*
+ * The form in which records keep own vectors.  L1 distances from a few bits of rotated rows are too
+ * inexact.
+ */
 static GrnKeep
 layout_of(const GrnndBuild *build)
 {
@@ -81,7 +87,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 		options = (GrnndOptions *) grnnd_options((Datum) 0, false);
 	build->options = *options;
 
-	/* a domain's own, where it is one */
+	/* For a domain over a type, the typmod of the domain. */
 	if (getBaseTypeAndTypmod(column->atttypid, &typmod) == VARBITOID)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -102,8 +108,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	build->column_dim = (uint32) typmod;
 	build->dim = (uint32) grnnd_graph_dim(build->key.type, typmod);
 	/*
-	 * Sketches vary alike in all directions.  Codes made 20,000 of them three times as large, and
-	 * recall at ef 40 was .80 instead of .95.
+	 * Sketches vary alike in all directions, so codes do not pay.  With codes an index of 20,000
+	 * sketches was three times as large, and recall at ef 40 was .80 instead of .95.
 	 */
 	if (is_sketch(build))
 		build->options.codes = false;
@@ -121,9 +127,10 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->keep = layout_of(build);
 	spec->fit_rows = grnnd_fit_rows(build->dim);
 	/*
-	 * Recall among sketches says too little of the rows', and few bits of many dimensions take
-	 * longer to make than a build has for measuring: 8 queries half as long as all else.  So the
-	 * leader measures in the end, by the table and the pages (grnnd_measure_build()).
+	 * The recall of sketches says little about the recall of rows.  And the preparation of queries
+	 * for few bits of many dimensions is too slow for the builder: 8 queries took half as long as
+	 * the rest of the build.  So the leader measures recall at the end, from the table and the
+	 * pages (grnnd_measure_build()).
 	 */
 	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
 	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,
@@ -136,8 +143,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->params.seed = build->options.seed;
 	grnnd_set_devices(spec);
 	/*
-	 * Nor do a GPU's digests hold them: 256 directions have .65 of the ten nearest of 100,000
-	 * short rows among their nearest 40, all 2,048 numbers have .99.
+	 * A GPU's digests cannot represent sketches.  Measured on 100,000 short rows: 256 directions
+	 * have .65 of the ten nearest among their nearest 40, all 2,048 numbers have .99.
 	 */
 	if (is_sketch(build) && spec->device == GRN_DEVICE_AUTO)
 		spec->device = GRN_DEVICE_CPU;
@@ -191,13 +198,13 @@ more_to_come(const GrnndBuild *build)
 }
 
 void
-grnnd_build_let_go(GrnndBuild *build)
+grnnd_build_release_builder(GrnndBuild *build)
 {
 	GrnndBuilder *builder = &build->builder;
 
 	build->holds_builder = false;
 	if (build->spec.remote != GRN_REMOTE_NONE)
-		grnnd_builder_leave(builder);
+		grnnd_builder_detach(builder);
 	else if (builder->result.on_gpu && more_to_come(build) && !builder->group_failed)
 		grnnd_builder_park(builder);
 	else
@@ -218,7 +225,7 @@ grnnd_build_abandon(int code, Datum arg)
 		grnnd_mapping_release(map, false);
 }
 
-/* The end of a build that went well. */
+/* Ends a successful build. */
 void
 grnnd_build_finish(GrnndBuild *build)
 {

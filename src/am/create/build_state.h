@@ -1,5 +1,5 @@
 /*
- * build_state.h - one build of an index: what it is to make, its memory, and its end.
+ * build_state.h - the state of an index build: its settings, its memory, and its end.
  */
 #ifndef GRNND_BUILD_STATE_H
 #define GRNND_BUILD_STATE_H
@@ -20,28 +20,29 @@ typedef struct GrnndBuild
 	IndexInfo  *info;
 	GrnndKey	key;
 	GrnndOptions options;
-	uint32		dim;			/* of the graph */
+	uint32		dim;			/* dimensions of the graph's vectors */
 	uint32		column_dim;
-	uint32		row_bytes;		/* from row to row of VECTORS */
+	uint32		row_bytes;		/* bytes of a row in VECTORS */
 	const GrnndAttrs *attrs;	/* filter columns */
-	uint64		attrs_bytes;	/* address space of ATTRS, where there are no filter columns */
-	uint32		words;			/* of 8 bytes a row in TIDS */
-	double		expected_rows;	/* about, by the table's statistics */
-	uint64		max_rows;		/* for which address space is reserved */
+	uint64		attrs_bytes;	/* address space of ATTRS in bytes, for builds without filter
+								 * columns */
+	uint32		words;			/* words of 8 bytes a row in TIDS */
+	double		expected_rows;	/* estimated rows, by the table's statistics */
+	uint64		max_rows;		/* rows for which address space is reserved */
 	GrnBuildSpec spec;
-	GrnndMapping *map;			/* NULL before it is made and after its release */
+	GrnndMapping *map;			/* NULL before grnnd_build_map() and after release */
 	GrnndBuilder builder;
-	bool		holds_builder;	/* it may have groups to choose (write_groups.c) */
-	/* collect.c's results */
-	uint64		rows;			/* in VECTORS and TIDS */
+	bool		holds_builder;	/* the builder may still have to choose groups (write_groups.c) */
+	/* results of collect.c */
+	uint64		rows;			/* rows in VECTORS and TIDS */
 	double		heap_tuples;
 	double		collect_seconds;
-	double		empty_seconds;	/* in which its memory went back */
-	int			workers;		/* that took part in collecting */
-	int			write_workers;	/* that took part in writing */
+	double		empty_seconds;	/* seconds in which the build's memory was freed */
+	int			workers;		/* workers that collected rows */
+	int			write_workers;	/* workers that wrote pages */
 } GrnndBuild;
 
-/* A row's heap TID in segment TIDS: block << 16 | offset, so that it sorts. */
+/* A row's heap TID in segment TIDS: block << 16 | offset.  The integers sort as TIDs do. */
 static inline uint64
 grnnd_pack_tid(ItemPointer tid)
 {
@@ -56,24 +57,32 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
 }
 
 /*
- * From what the build is to index; map, heap, index and info are still to come.  Errors: 22023
- * where the column's type has no dimensions, 54000 where it has too many.
+ * Initializes a build by the definition of the index.  The caller sets map, heap, index and info
+ * later.  Errors: 22023 if the column's type has no dimensions, 54000 if the type has too many
+ * dimensions, 42804 for varbit.
  */
 extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 							 Form_pg_attribute column, const GrnndOptions *options);
-/* What the session's settings say of devices and threads.  Error: grnnd_check_settings()'s. */
+/*
+ * Copies the session's settings for devices and threads to the spec.  Errors: those of
+ * grnnd_check_settings().
+ */
 extern void grnnd_set_devices(GrnBuildSpec *spec);
 /*
- * Reserves address space for so many rows, or as many as are possible.  Memory is limited by
- * maintenance_work_mem, or in bytes by another setting.
+ * Reserves address space for `rows` rows, or for as many rows as possible.  maintenance_work_mem
+ * limits the memory; grnnd_build_map_within() takes another limit in bytes, and the name of its
+ * setting.
  */
 extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
 extern void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
-/* Once nothing more is wanted of the builder: parks it for a later build, or has it end. */
-extern void grnnd_build_let_go(GrnndBuild *build);
+/*
+ * Releases the builder after its last task: parks the builder for a later build of the transaction,
+ * or ends it.
+ */
+extern void grnnd_build_release_builder(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
 extern void grnnd_build_abandon(int code, Datum build);
-/* The end of a build that went well. */
+/* Ends a successful build. */
 extern void grnnd_build_finish(GrnndBuild *build);
 
 #endif							/* GRNND_BUILD_STATE_H */

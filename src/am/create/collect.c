@@ -1,13 +1,13 @@
 /*
- * collect.c - reads the table's vectors into shared memory: segment VECTORS in
- * build form, TIDS with the heap TIDs, ATTRS with the values of filter columns, and ORDER,
- * which ranks rows by TID so that nothing later depends on which process read which row
- * when.
+ * collect.c - reads the table's vectors into shared memory: segment VECTORS in build form, TIDS
+ * with the heap TIDs, ATTRS with the values of filter columns, and ORDER with the rows' ranks by
+ * TID.  Later steps use ranks, so the graph does not depend on the process and time of a row's
+ * reading.
  *
- * The leader and its workers scan together and claim chunks of rows from one
- * atomic counter.  Only the leader can lengthen the segments; it does so ahead of
- * need whenever it comes by.  At the end each participant leaves an unused rest
- * of its last chunk, a gap, into which rows from the end move.
+ * The leader and its workers scan together.  Each participant claims chunks of rows from a shared
+ * atomic counter.  Only the leader can lengthen the segments, and does so ahead of need between
+ * rows.  At the end each participant leaves the unused part of its last chunk as a gap.  The leader
+ * fills the gaps with rows from the end.
  */
 #include "postgres.h"
 
@@ -32,67 +32,68 @@
 #include "am/create/progress.h"
 #include "graph/free_memory.h"
 
-/* Rows read between two looks of the leader at the builder and at the segments. */
-#define ROWS_PER_LOOK 64
+/* Rows that the leader reads between two checks of the builder and of the segments. */
+#define ROWS_PER_CHECK 64
 
-/* How often the leader looks while it waits for workers. */
-#define LOOK_MS 20
+/* Time between two checks while the leader waits for workers, in milliseconds. */
+#define WAIT_MS 20
 
-/* Pages of a table that the leader reads by itself if its rows are few. */
+/* Largest table, in pages, that the leader reads without workers if its rows are few. */
 #define FEW_BLOCKS 4096
 
 #define NO_ROW UINT64_MAX
 
-/* What one participant says of itself. */
+/* The state of a participant. */
 typedef struct Participant
 {
-	pg_atomic_uint64 low;		/* it may still write rows from here on; NO_ROW: none */
-	uint64		gap_begin;		/* when it has ended: rows that it claimed */
-	uint64		gap_end;		/* and did not write */
+	pg_atomic_uint64 low;		/* first row that the participant may still write; NO_ROW: none */
+	uint64		gap_begin;		/* at the end: the first claimed row that was not written */
+	uint64		gap_end;		/* at the end: the end of the claimed rows */
 	double		heap_tuples;
 } Participant;
 
-/* In shared memory where there are workers; then the parallel scan follows. */
-typedef struct Shared
+/* The state of all participants, in shared memory if workers exist.  The parallel scan follows. */
+typedef struct CollectShared
 {
 	Oid			heap;
 	Oid			index;
 	bool		concurrent;
-	int			nparticipants;	/* the leader is the first */
+	int			nparticipants;	/* participant 0 is the leader */
 	uint64		max_rows;
 	uint32		dim;
 	uint32		column_dim;
 	uint32		row_bytes;
 	uint32		attr_bytes;		/* grnnd_row_bytes() */
 	uint32		chunk_rows;
-	bool		beyond_memory;	/* table and rows are more than memory holds, as expected, */
-	uint64		rows_in_memory; /* if more than these rows come: the others go to a disk */
-	pg_atomic_uint64 next_row;	/* first unclaimed row */
-	pg_atomic_uint64 capacity;	/* rows that the segments have room for */
-	ConditionVariable room;		/* capacity has grown */
-	ConditionVariable done;		/* a worker has scanned or ended */
-	pg_atomic_uint32 nscanned;	/* workers that have read their rows, */
-	pg_atomic_uint32 nended;	/* and that have ended */
+	bool		beyond_memory;	/* table and expected rows together exceed memory */
+	uint64		rows_in_memory; /* number of rows from which on rows go to a disk */
+	pg_atomic_uint64 next_row;	/* first row that is not claimed */
+	pg_atomic_uint64 capacity;	/* rows that fit the segments */
+	ConditionVariable room;		/* signals that capacity has grown */
+	ConditionVariable done;		/* signals that a worker has scanned or ended */
+	pg_atomic_uint32 nscanned;	/* workers that have read all their rows */
+	pg_atomic_uint32 nended;	/* workers that have ended */
 	pg_atomic_uint32 broken_hot_chain;
 	GrnndExtents extents;
 	Participant participants[FLEXIBLE_ARRAY_MEMBER];
-} Shared;
+} CollectShared;
 
-/* One process's part. */
+/* The local state of a participant. */
 typedef struct Collector
 {
-	Shared	   *shared;
+	CollectShared *shared;
 	Participant *me;
 	GrnndMapping *map;
 	GrnndKey	key;
 	const GrnndAttrs *attrs;
-	GrnndBuild *build;			/* in the leader */
-	uint64		at,				/* own chunk: next row to write, and its end */
+	GrnndBuild *build;			/* only in the leader */
+	uint64		at,				/* own chunk: next row to write, and end */
 				end;
-	uint32		until_look;		/* in the leader: see ROWS_PER_LOOK */
-	MemoryContext values;		/* what forming a row's filter columns takes */
+	uint32		until_check;	/* in the leader: rows until the next check, see ROWS_PER_CHECK */
+	MemoryContext values;		/* memory for a row's filter columns */
 	Relation	heap;
-	GrnndPassing passing;		/* its pages, once rows go to a disk */
+	GrnndPassing passing;		/* table pages to drop from the kernel's cache, once rows go to a
+								 * disk */
 } Collector;
 
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
@@ -100,18 +101,18 @@ PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
 static Size
 scan_offset(int nparticipants)
 {
-	return BUFFERALIGN(offsetof(Shared, participants) + mul_size(sizeof(Participant), nparticipants));
+	return BUFFERALIGN(offsetof(CollectShared, participants) + mul_size(sizeof(Participant), nparticipants));
 }
 
 static ParallelTableScanDesc
-scan_of(Shared *shared)
+scan_of(CollectShared *shared)
 {
 	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants));
 }
 
 /*
- * Whether the table and the rows that are expected are more than memory holds, and some of the rows
- * lie in the temporary file.
+ * Whether the table and the expected rows together exceed memory, and some of the rows lie in the
+ * temporary file.
  */
 static bool
 is_beyond_memory(const GrnndBuild *build)
@@ -124,7 +125,7 @@ is_beyond_memory(const GrnndBuild *build)
 }
 
 static void
-init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
+init_shared(CollectShared *shared, const GrnndBuild *build, int nparticipants)
 {
 	uint64		row_bytes = build->row_bytes;
 
@@ -138,9 +139,9 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	shared->row_bytes = build->row_bytes;
 	shared->attr_bytes = grnnd_row_bytes(build->attrs);
 	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
-	/* memory is allocated chunk by chunk, of which few rows need but a part */
+	/* Memory is allocated chunk by chunk.  A smaller chunk suffices for few rows. */
 	if (nparticipants == 1)
-		shared->chunk_rows = Min(shared->chunk_rows, Max(ROWS_PER_LOOK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
+		shared->chunk_rows = Min(shared->chunk_rows, Max(ROWS_PER_CHECK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
 	shared->beyond_memory = is_beyond_memory(build);
 	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);
@@ -158,13 +159,13 @@ init_shared(Shared *shared, const GrnndBuild *build, int nparticipants)
 	}
 }
 
-/* ---- the leader's duties ---- */
+/* ---- tasks of the leader ---- */
 
-/* Makes room for at least `rows` rows. */
+/* Grows the segments to at least `rows` rows. */
 static void
-make_room(Collector *c, uint64 rows)
+grow_segments(Collector *c, uint64 rows)
 {
-	Shared	   *shared = c->shared;
+	CollectShared *shared = c->shared;
 	uint64		row_bytes = shared->row_bytes;
 	uint64		capacity;
 
@@ -184,20 +185,20 @@ make_room(Collector *c, uint64 rows)
 	ConditionVariableBroadcast(&shared->room);
 }
 
-/* Keeps the segments longer than what all participants may claim soon. */
+/* Keeps the segments longer than all participants may claim before the next check. */
 static void
-look_after_room(Collector *c)
+grow_ahead(Collector *c)
 {
-	Shared	   *shared = c->shared;
+	CollectShared *shared = c->shared;
 
 	if (shared->nparticipants > 1)
-		make_room(c, pg_atomic_read_u64(&shared->next_row) +
-				  2 * (uint64) shared->nparticipants * shared->chunk_rows);
+		grow_segments(c, pg_atomic_read_u64(&shared->next_row) +
+					  2 * (uint64) shared->nparticipants * shared->chunk_rows);
 }
 
-/* Hears the builder, where it runs already, and tells it which rows are complete. */
+/* Reads the builder's messages, if a builder runs, and announces complete rows to the builder. */
 static void
-look_after_builder(Collector *c)
+serve_builder(Collector *c)
 {
 	GrnndBuilder *builder = &c->build->builder;
 	uint64		complete;
@@ -207,17 +208,17 @@ look_after_builder(Collector *c)
 	grnnd_builder_poll(builder);
 	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
 	complete = pg_atomic_read_u64(&c->shared->next_row);
-	pg_memory_barrier();		/* claims made after this lie beyond `complete` */
+	pg_memory_barrier();		/* Claims after this barrier lie beyond `complete`. */
 	for (int i = 0; i < c->shared->nparticipants; i++)
 		complete = Min(complete, pg_atomic_read_u64(&c->shared->participants[i].low));
 	pg_read_barrier();
-	if (complete >= builder->rows_told + c->shared->chunk_rows)
+	if (complete >= builder->rows_announced + c->shared->chunk_rows)
 		grnnd_builder_rows(builder, complete);
 }
 
 /* ---- rows ---- */
 
-/* In a worker: waits until the leader has made room for rows up to c->end. */
+/* In a worker: waits until the leader has grown the segments to c->end rows. */
 static void
 wait_for_room(Collector *c)
 {
@@ -231,16 +232,16 @@ wait_for_room(Collector *c)
 				 errhint("Try again, or with max_parallel_maintenance_workers = 0.")));
 }
 
-/* Takes the next chunk and the memory for it. */
+/* Claims the next chunk and allocates its memory. */
 static void
 claim_chunk(Collector *c)
 {
-	Shared	   *shared = c->shared;
+	CollectShared *shared = c->shared;
 	uint64		row_bytes = shared->row_bytes;
 
-	/* rows of the last chunk are there before low leaves them behind, */
+	/* The last chunk's rows must be visible before `low` moves past them. */
 	pg_write_barrier();
-	/* and low is right for a reader between the claim and our next word */
+	/* `low` is correct for a reader between the claim and the next update of `low`. */
 	pg_atomic_write_u64(&c->me->low, pg_atomic_read_u64(&shared->next_row));
 	pg_memory_barrier();
 	c->at = pg_atomic_fetch_add_u64(&shared->next_row, shared->chunk_rows);
@@ -256,7 +257,7 @@ claim_chunk(Collector *c)
 	if (shared->beyond_memory && c->at >= shared->rows_in_memory && c->passing.rel == NULL)
 		grnnd_passing_begin(&c->passing, c->heap, shared->nparticipants == 1);
 	if (c->build)
-		make_room(c, c->end);
+		grow_segments(c, c->end);
 	else
 		wait_for_room(c);
 	grnnd_mapping_populate(c->map, GRN_SEG_VECTORS, c->at * row_bytes, c->end * row_bytes);
@@ -279,11 +280,11 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	uint64		packed;
 	char	   *out;
 
-	if (c->build && c->until_look-- == 0)
+	if (c->build && c->until_check-- == 0)
 	{
-		look_after_room(c);
-		look_after_builder(c);
-		c->until_look = ROWS_PER_LOOK;
+		grow_ahead(c);
+		serve_builder(c);
+		c->until_check = ROWS_PER_CHECK;
 	}
 	if (c->passing.rel)
 		grnnd_passing_blocks(&c->passing, ItemPointerGetBlockNumber(tid), ItemPointerGetBlockNumber(tid) + 1);
@@ -293,7 +294,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		claim_chunk(c);
 	out = c->map->base[GRN_SEG_VECTORS] + c->at * row_bytes;
 	if (!grnnd_form_row(&c->key, (int) c->shared->column_dim, values[0], out))
-		return;					/* the index leaves it out */
+		return;					/* the index does not contain this value */
 	memset(out + used, 0, row_bytes - used);
 	packed = grnnd_pack_tid(tid);
 	((uint64 *) c->map->base[GRN_SEG_TIDS])[c->at] = packed;
@@ -310,7 +311,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	c->at++;
 }
 
-/* One participant's whole scan; scan NULL: the whole table's. */
+/* Scans a participant's share of the table.  scan NULL: the whole table. */
 static void
 scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 		  TableScanDesc scan)
@@ -321,7 +322,7 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 	grnnd_passing_begin(&c->passing, NULL, false);
 	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
 												c->build != NULL, collect_row, c, scan);
-	/* pages behind the last row */
+	/* pages after the last row */
 	if (c->passing.rel && c->passing.alone && c->passing.run.end < RelationGetNumberOfBlocks(heap))
 		grnnd_passing_blocks(&c->passing, c->passing.run.end, RelationGetNumberOfBlocks(heap));
 	grnnd_passing_end(&c->passing);
@@ -329,7 +330,7 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 	c->me->gap_begin = c->at;
 	c->me->gap_end = c->end;
 	pg_write_barrier();
-	/* a gap is filled at the very end, so nothing from it on is complete */
+	/* The gap is filled at the end, so rows from the gap on are not complete yet. */
 	pg_atomic_write_u64(&c->me->low, c->end > c->at ? c->at : NO_ROW);
 }
 
@@ -366,9 +367,9 @@ compare_runs(const void *a, const void *b)
 }
 
 /*
- * Rows are collected in runs, in which each row's block is that of the row before, or the next one.
- * Runs have no blocks in common, but for a block whose rows went to the end of one chunk and to the
- * beginning of another.  Returns each run's first block, above its first row, in order.
+ * Finds runs.  In a run, each row's block equals the block of the row before, or follows that
+ * block.  Runs have no blocks in common, except a block whose rows are split between two chunks.
+ * Returns the runs in ascending order, each as first block << 32 | first row.
  */
 static uint64 *
 find_runs(const uint64 *tids, uint32 n, size_t *nruns)
@@ -397,8 +398,7 @@ find_runs(const uint64 *tids, uint32 n, size_t *nruns)
 }
 
 /*
- * Ranks rows by TID: puts runs one behind the other, and sorts the rows of a block that have not
- * come in order.
+ * Ranks rows by TID: concatenates the runs, and sorts the rows of a block that came out of order.
  */
 static void
 rank_rows(GrnndBuild *build)
@@ -407,12 +407,13 @@ rank_rows(GrnndBuild *build)
 	uint32		n = (uint32) build->rows;
 	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0.4, 1};
 	uint32	   *order;
-	uint32		at = 0;			/* rows ranked so far, */
-	uint32		first = 0;		/* and before the block that they end with */
+	uint32		at = 0;			/* rows ranked so far */
+	uint32		first = 0;		/* rows ranked before the last block */
 	uint64		block = 0;
 	uint64		last = 0;
-	bool		sorted = true;	/* are those of that block? */
-	bool		mixed = false;	/* do blocks not follow each other?  (Of a heap they do) */
+	bool		sorted = true;	/* whether the rows of the last block are in order */
+	bool		mixed = false;	/* whether blocks are out of order, which a heap's scan never
+								 * causes */
 	size_t		nruns;
 	uint64	   *runs;
 
@@ -448,21 +449,21 @@ rank_rows(GrnndBuild *build)
 	pfree(runs);
 }
 
-/* ---- several processes ---- */
+/* ---- parallel workers ---- */
 
-/* In a worker: counts itself. */
+/* In a worker: increments a counter of workers and wakes the leader. */
 static void
-say_done(pg_atomic_uint32 *count, Shared *shared)
+count_worker(pg_atomic_uint32 *count, CollectShared *shared)
 {
 	pg_atomic_fetch_add_u32(count, 1);
 	ConditionVariableSignal(&shared->done);
 }
 
-/* A worker's main function. */
+/* The main function of a worker. */
 void
 grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 {
-	Shared	   *shared = grnnd_worker_begin(toc);
+	CollectShared *shared = grnnd_worker_begin(toc);
 	LOCKMODE	heap_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
 	LOCKMODE	index_lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
 	Relation	heap = table_open(shared->heap, heap_lock);
@@ -475,7 +476,7 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	c.attrs = grnnd_attrs(index);
 	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
 								 1 << GRN_SEG_ATTRS);
-	/* where the leader's memory is out of sight, it does without us */
+	/* If the leader's memory cannot be mapped, the leader works without this worker. */
 	if (grnnd_mapping_catch_up(c.map))
 	{
 		IndexInfo  *info = BuildIndexInfo(index);
@@ -487,32 +488,32 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	}
 	else
 		pg_atomic_write_u64(&c.me->low, NO_ROW);
-	say_done(&shared->nscanned, shared);
+	count_worker(&shared->nscanned, shared);
 	grnnd_mapping_release(c.map, true);
 
 	index_close(index, index_lock);
 	table_close(heap, heap_lock);
 	grnnd_worker_end(toc);
-	say_done(&shared->nended, shared);
+	count_worker(&shared->nended, shared);
 }
 
-/* Until all workers have counted.  Those that scan may need room meanwhile. */
+/* Waits until all workers have incremented `count`.  Meanwhile workers may need larger segments. */
 static void
 wait_for_workers(Collector *c, pg_atomic_uint32 *count, int nworkers)
 {
 	while (pg_atomic_read_u32(count) < (uint32) nworkers)
 	{
-		look_after_room(c);
-		look_after_builder(c);
-		ConditionVariableTimedSleep(&c->shared->done, LOOK_MS,
+		grow_ahead(c);
+		serve_builder(c);
+		ConditionVariableTimedSleep(&c->shared->done, WAIT_MS,
 									WAIT_EVENT_PARALLEL_CREATE_INDEX_SCAN);
 	}
 	ConditionVariableCancelSleep();
 }
 
-/* Moves the last rows into the gaps, so that rows [0, result) are complete. */
+/* Moves the last rows into the gaps.  Returns the number of rows, which are then contiguous. */
 static uint64
-close_gaps(Shared *shared, GrnndMapping *map)
+close_gaps(CollectShared *shared, GrnndMapping *map)
 {
 	uint64		row_bytes = shared->row_bytes;
 	char	   *vectors = map->base[GRN_SEG_VECTORS];
@@ -554,7 +555,7 @@ close_gaps(Shared *shared, GrnndMapping *map)
 	}
 }
 
-/* In the leader, when all rows are there. */
+/* In the leader, after all rows are collected: announces and ranks the rows. */
 static void
 finish_rows(GrnndBuild *build)
 {
@@ -564,9 +565,9 @@ finish_rows(GrnndBuild *build)
 	rank_rows(build);
 }
 
-/* The leader's own part in the collecting. */
+/* The state of the leader as a participant. */
 static Collector
-leading_collector(GrnndBuild *build, Shared *shared)
+leading_collector(GrnndBuild *build, CollectShared *shared)
 {
 	return (Collector) {
 						.shared = shared, .me = &shared->participants[0], .map = build->map,
@@ -574,13 +575,13 @@ leading_collector(GrnndBuild *build, Shared *shared)
 		};
 }
 
-/* Scans with workers.  False where none could be had and nothing has been done. */
+/* Scans with workers.  Returns false if no worker started; then nothing has been done. */
 static bool
 collect_parallel(GrnndBuild *build, int nworkers)
 {
 	Snapshot	snapshot = SnapshotAny;
 	Collector	c;
-	Shared	   *shared;
+	CollectShared *shared;
 	GrnndWorkers *workers;
 	Size		bytes;
 
@@ -596,10 +597,10 @@ collect_parallel(GrnndBuild *build, int nworkers)
 		table_parallelscan_initialize(build->heap, scan_of(shared), snapshot);
 		grnnd_mapping_share(build->map, &shared->extents);
 		c = leading_collector(build, shared);
-		look_after_room(&c);
+		grow_ahead(&c);
 		grnnd_workers_launch(workers);
 		build->workers = workers->launched;
-		/* workers that never start claim nothing */
+		/* Workers that never start claim nothing. */
 		for (int i = workers->launched; i < nworkers; i++)
 			pg_atomic_write_u64(&shared->participants[i + 1].low, NO_ROW);
 
@@ -628,7 +629,7 @@ collect_parallel(GrnndBuild *build, int nworkers)
 static void
 collect_alone(GrnndBuild *build)
 {
-	Shared	   *shared = palloc0(scan_offset(1));
+	CollectShared *shared = palloc0(scan_offset(1));
 	Collector	c;
 
 	init_shared(shared, build, 1);
@@ -643,7 +644,10 @@ collect_alone(GrnndBuild *build)
 void
 grnnd_collect(GrnndBuild *build)
 {
-	/* a worker's start takes longer than few rows do, unless they are spread over many pages */
+	/*
+	 * Starting a worker takes longer than reading few rows, unless the rows are spread over many
+	 * pages.
+	 */
 	bool		alone = RelationGetNumberOfBlocks(build->heap) <= FEW_BLOCKS &&
 		grnnd_builds_in_backend(build, build->expected_rows);
 	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);

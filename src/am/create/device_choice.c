@@ -1,5 +1,5 @@
 /*
- * device_choice.c - which device builds an index where grnnd.build_device = auto.
+ * device_choice.c - chooses the device of a build with grnnd.build_device = auto.
  */
 #include "am/create/device_choice.h"
 
@@ -9,27 +9,29 @@
 #include "utils/timestamp.h"
 
 /*
- * What grnnd.build_device = auto weighs against each other: the start of a GPU, and
- * the processor's time for a graph.  Measured: see README, "Which device".
+ * Costs that are compared: the start of a GPU, and the processor's time for a graph.  Measured: see
+ * README, "Which device".
  */
 #define GPU_START_SECONDS 0.35
 #define CPU_SECONDS_PER_ROW 40e-6
 #define CPU_SECONDS_PER_FLOAT 0.03e-6
-#define CPU_ALL 2				/* times the graph's, with codes, connecting and recall */
-#define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* once, on one core: the projection */
+#define CPU_ALL 2				/* time of graph, codes, connecting and recall together, as a
+								 * multiple of the graph's */
+#define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* for the projection, once, on a single core */
 
 /*
- * What this transaction's builds have been so far, for those of many partitions: each
- * may be too small for the start of a GPU, which serves them all.
+ * Figures of this transaction's builds so far.  A transaction may build an index on each of many
+ * partitions.  Each partition may be too small to pay for the start of a GPU, but all partitions
+ * together share a single start.
  */
 static struct
 {
-	TimestampTz start;			/* names the transaction */
-	double		cpu_seconds;	/* spent where a GPU might have helped */
-	bool		no_gpu;			/* there is none */
+	TimestampTz start;			/* identifies the transaction */
+	double		cpu_seconds;	/* processor seconds spent on graphs that a GPU might have built */
+	bool		no_gpu;			/* no GPU is usable */
 }			transaction;
 
-/* Seconds that the processor takes for a graph of so many rows. */
+/* Estimated seconds of the processor for a graph of `rows` rows. */
 static double
 cpu_seconds(const GrnndBuild *build, double rows)
 {
@@ -40,7 +42,7 @@ cpu_seconds(const GrnndBuild *build, double rows)
 		Min(build->spec.threads, cpus);
 }
 
-/* Together, small builds lose by this rule at most what the GPU's start costs. */
+/* By this rule small builds together lose at most the cost of the GPU's start. */
 bool
 grnnd_worth_gpu(const GrnndBuild *build, double rows)
 {

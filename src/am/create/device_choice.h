@@ -1,23 +1,23 @@
 /*
- * device_choice.h - which device builds an index where grnnd.build_device = auto.
+ * device_choice.h - chooses the device of a build with grnnd.build_device = auto.
  */
 #ifndef GRNND_DEVICE_CHOICE_H
 #define GRNND_DEVICE_CHOICE_H
 
 #include "am/create/build_state.h"
 
-/* Whether a GPU would build so many rows, if there is one. */
+/* Whether a GPU, if the host has one, should build a graph of `rows` rows. */
 extern bool grnnd_worth_gpu(const GrnndBuild *build, double rows);
-/* Settles grnnd.build_device = auto, as far as that is done by the number of rows. */
+/* Resolves grnnd.build_device = auto to the processor if the rows are too few for a GPU. */
 extern void grnnd_choose_device(GrnndBuild *build, double rows);
 /*
- * Seconds that the graph of so many rows takes on a GPU, where the settings insist on one, or on
- * cores, about.  A GPU's are those of its start: the rest goes on beside other work.
+ * Estimated seconds of the graph of `rows` rows: on a GPU if the settings demand a GPU, otherwise
+ * on cores.  For a GPU only the start counts, because the rest runs beside other work.
  */
 extern double grnnd_graph_seconds(const GrnndBuild *build, double rows);
-/* For the transaction's later builds: cores build so many rows, where a GPU might have helped. */
+/* Notes, for later builds of the transaction, a build on cores that a GPU might have done. */
 extern void grnnd_note_cpu_build(const GrnndBuild *build, double rows);
-/* For the same: there is no GPU. */
+/* Notes, for later builds of the transaction, that no GPU is usable. */
 extern void grnnd_note_no_gpu(void);
 
 #endif							/* GRNND_DEVICE_CHOICE_H */

@@ -1,6 +1,6 @@
 /*
- * devices.c - grnnd_devices(): the GPUs that the builder program finds.  The
- * program is asked, because no PostgreSQL process loads a GPU driver.
+ * devices.c - grnnd_devices(): lists the GPUs that the builder program finds.  A separate program
+ * lists the GPUs, because no PostgreSQL process loads a GPU driver.
  */
 #include "am/grnnd.h"
 #include "am/create/spawn.h"
@@ -15,7 +15,7 @@
 #define PROBLEM (NCOLUMNS - 1)
 #define MAX_LINE 1024
 
-/* 'path' --devices, whatever characters path has. */
+/* Returns the shell command: path in quotes, with any quotes in path escaped, and --devices. */
 static char *
 command_of(const char *path)
 {
@@ -34,7 +34,10 @@ command_of(const char *path)
 	return s.data;
 }
 
-/* Stores one line (see src/builder/list_gpus.c).  False: it has another form. */
+/*
+ * Stores a line of the list (see src/builder/list_gpus.c) as a row.  Returns false if the line is
+ * malformed.
+ */
 static bool
 put_line(char *line, ReturnSetInfo *result)
 {

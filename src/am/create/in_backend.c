@@ -1,12 +1,13 @@
 /*
- * in_backend.c - builds of few rows, without a builder process.
+ * in_backend.c - builds of few rows in the leader, without a builder process.
  *
- * A process, its threads and the device that it opens take longer than the graph of some hundred
- * rows.  So the leader runs the builder's pipeline itself, on one thread and without a GPU, in the
- * memory of the same segments.  The index's pages are those that a builder on cores would make.
+ * The start of a process, its threads and a device takes longer than the graph of a few hundred
+ * rows.  So the leader itself runs the builder's pipeline, on a single thread without a GPU, in the
+ * memory of the same segments.  The index's pages equal the pages that a builder on cores would
+ * make.
  *
- * An error may leave the pipeline wherever it loops or takes memory: it owns nothing but memory,
- * which is here that of a memory context and of the build's mapping.
+ * An error may leave the pipeline in any loop and at any allocation.  The pipeline owns nothing
+ * except memory, and this memory belongs to a memory context and to the build's mapping.
  */
 #include "am/create/in_backend.h"
 
@@ -19,14 +20,14 @@
 #include "graph/memory.h"
 
 /*
- * Builds that take the processor at most so long, about: a builder's threads would gain no time
- * that a user could notice.
+ * Estimated processor seconds up to which the leader builds alone.  The threads of a builder would
+ * save no noticeable time.
  */
 #define MOST_SECONDS 0.1
 #define SECONDS_PER_ROW 40e-6
 #define SECONDS_PER_FLOAT 0.03e-6
 
-/* What is allocated of each segment, so that a machine without memory gives an error. */
+/* Allocated bytes of each segment.  Allocation in advance turns a lack of memory into an error. */
 typedef struct Host
 {
 	GrnndMapping *map;
@@ -110,7 +111,7 @@ host_notice(void *ctx, const char *text, const char *hint)
 			 hint[0] ? errhint("%s", hint) : 0));
 }
 
-/* No build here moves rows while they are collected, which is what asks for them. */
+/* Only a build that moves rows while the leader collects rows calls this, never a small build. */
 static uint64_t
 host_rows(void *ctx, uint64_t have, int ms, bool *all)
 {
@@ -142,7 +143,7 @@ grnnd_build_in_backend(GrnndBuild *build)
 
 	build->spec.device = GRN_DEVICE_CPU;
 	build->spec.threads = 1;
-	/* few rows are in memory already, and their graph takes little: nobody asks how much is free */
+	/* The rows are few and already in memory, so free memory need not be measured. */
 	build->spec.work_limit = UINT64_MAX;
 	grn_memory = (GrnMemory) {memory_alloc, memory_free};
 	if (!grn_build(&job, &build->builder.result, &failure))

@@ -1,5 +1,5 @@
 /*
- * in_backend.h - builds of few rows, without a builder process.
+ * in_backend.h - builds of few rows in the leader, without a builder process.
  */
 #ifndef GRNND_IN_BACKEND_H
 #define GRNND_IN_BACKEND_H
@@ -7,13 +7,13 @@
 #include "am/create/build_state.h"
 
 /*
- * Whether this backend makes the graph of so many rows itself, unless a setting demands another
- * place: a GPU (grnnd.build_device = gpu) or another host (grnnd.build_server).
+ * Whether the leader itself builds the graph of `rows` rows.  A setting may demand another place: a
+ * GPU (grnnd.build_device = gpu) or another host (grnnd.build_server).
  */
 extern bool grnnd_builds_in_backend(const GrnndBuild *build, double rows);
 /*
- * Makes the graph of the rows that are collected, as a builder process would: fills
- * build->builder.result, and the segments that the result names.
+ * Builds the graph of the collected rows like a builder process: fills build->builder.result, and
+ * the segments that the result names.  Errors: those of the pipeline, as ereport().
  */
 extern void grnnd_build_in_backend(GrnndBuild *build);
 

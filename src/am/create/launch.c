@@ -1,8 +1,9 @@
 /*
- * launch.c - starts the builder process, talks to it and ends it.
+ * launch.c - starts the builder process, exchanges messages with the builder, and ends the builder.
  *
- * A builder that crashes, hangs or sends nonsense costs an ERROR of this one statement.  Every
- * wait for it has a limit; while it should be at work that is grnnd.build_timeout.
+ * A builder that crashes, hangs or sends invalid messages causes an ERROR of a single statement.
+ * Every wait for the builder has a limit.  While the builder should be at work, the limit is
+ * grnnd.build_timeout.
  */
 #include "postgres.h"
 
@@ -25,25 +26,25 @@
 #include "am/create/spawn.h"
 #include "am/grnnd.h"
 
-/* How long a killed builder may take to be gone: its driver frees GPU memory. */
+/* largest time from SIGKILL to the end of a builder, whose driver frees GPU memory */
 #define REAP_LIMIT_MS 10000
 
-/* How long one that closed its socket may take to exit by itself. */
+/* largest time from the end of a builder's socket to its exit */
 #define EXIT_LIMIT_MS 1000
 
-/* Memory allocated between two looks at the builder's messages. */
+/* Bytes allocated between two checks of the builder's messages. */
 #define ALLOCATE_PIECE (UINT64CONST(256) << 20)
 
 /*
- * A builder between two builds of one transaction, as on a table of many partitions.
- * It holds a device's context, so it never outlives the transaction.
+ * A builder that waits between two builds of a transaction, for example on a table of many
+ * partitions.  The builder holds a device's context, so the builder never outlives the transaction.
  */
 static GrnndBuilder parked = {.sock = -1};
 
 /*
- * A parked builder that the end of its transaction has killed.  Its driver may take
- * seconds to free GPU memory, so the next builder's start waits for it and the end of
- * the transaction does not.
+ * A parked builder that the end of its transaction has killed.  The driver may take seconds to free
+ * GPU memory.  The start of the next builder waits for this builder; the end of the transaction
+ * does not wait.
  */
 static GrnndBuilder leaving = {.sock = -1};
 
@@ -52,30 +53,30 @@ static GrnndBuilder leaving = {.sock = -1};
 static void
 begin_silence(GrnndSilence *s)
 {
-	INSTR_TIME_SET_CURRENT(s->looked);
+	INSTR_TIME_SET_CURRENT(s->checked);
 	s->ms = 0;
 }
 
 /*
- * Counts the time since the last look as silence; returns whether the silence has lasted
- * for grnnd.build_timeout.  One look counts for half of that and for two beats at most:
- * where the whole machine was paused, the builder could say nothing meanwhile, and it
- * gets the rest of the time to say something.
+ * Adds the time since the last check to the silence.  Returns whether the silence has reached
+ * grnnd.build_timeout.  A single check adds at most two beats and at most half of the timeout: if
+ * the whole machine was paused, the builder could send nothing meanwhile, and still gets the rest
+ * of the timeout.
  */
 static bool
 silence_lasts(GrnndSilence *s)
 {
 	double		most = Min(2 * GRN_BEAT_MS, grnnd_build_timeout / 2);
-	double		ms = grnnd_seconds_since(s->looked) * 1000;
+	double		ms = grnnd_seconds_since(s->checked) * 1000;
 
-	INSTR_TIME_SET_CURRENT(s->looked);
+	INSTR_TIME_SET_CURRENT(s->checked);
 	s->ms += Min(ms, most);
 	return s->ms >= grnnd_build_timeout;
 }
 
 /* ---- end ---- */
 
-/* Waits at most limit_ms for the builder to exit.  True: *status is its status. */
+/* Waits at most limit_ms for the builder's exit.  Returns true with the exit status in *status. */
 static bool
 reap(GrnndBuilder *b, int limit_ms, int *status)
 {
@@ -115,7 +116,7 @@ grnnd_builder_kill(GrnndBuilder *b)
 }
 
 void
-grnnd_builder_leave(GrnndBuilder *b)
+grnnd_builder_detach(GrnndBuilder *b)
 {
 	grnnd_mapping_listen(b->map, NULL, NULL);
 }
@@ -134,9 +135,9 @@ grnnd_builder_end(GrnndBuilder *b)
 	b->pid = 0;
 }
 
-/* Waits for the builder that an earlier transaction has left behind. */
+/* Waits for the builder that an earlier transaction has killed. */
 static void
-await_leaving(void)
+reap_leaving(void)
 {
 	int			status;
 
@@ -154,7 +155,7 @@ await_leaving(void)
 	}
 }
 
-/* The builder is gone or has closed its socket: an ERROR with what is known. */
+/* Raises an ERROR for a builder that has ended or closed its socket, with all known details. */
 static GRNND_NORETURN void
 builder_lost(GrnndBuilder *b)
 {
@@ -162,7 +163,7 @@ builder_lost(GrnndBuilder *b)
 	int			status;
 	bool		exited;
 
-	/* The session that cancelled the statement may have signalled the builder too. */
+	/* The session that cancelled this statement may have signalled the builder too. */
 	CHECK_FOR_INTERRUPTS();
 	exited = reap(b, EXIT_LIMIT_MS, &status);
 	CHECK_FOR_INTERRUPTS();
@@ -186,7 +187,7 @@ builder_lost(GrnndBuilder *b)
 }
 
 static GRNND_NORETURN void
-builder_nonsense(GrnndBuilder *b, const char *what)
+invalid_message(GrnndBuilder *b, const char *what)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR),
@@ -197,9 +198,9 @@ builder_nonsense(GrnndBuilder *b, const char *what)
 /* ---- sending ---- */
 
 /*
- * Sends one message, with a descriptor where fd >= 0.  Where the socket is full,
- * waits for room or, if optional, returns false.  A builder that has gone is
- * only noted: what it said before is still to be read.
+ * Sends a message, with a descriptor if fd >= 0.  If the socket is full, the function waits for
+ * room, or returns false if `optional`.  If the builder has ended, the function only sets
+ * b->broken, because messages of the builder may still be unread.
  */
 static bool
 send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
@@ -265,21 +266,21 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 
 /* Sends a message of three numbers, and waits for room. */
 static void
-tell(GrnndBuilder *b, GrnMsgType type, uint64 arg0, uint64 arg1, uint64 arg2)
+send_numbers(GrnndBuilder *b, GrnMsgType type, uint64 arg0, uint64 arg1, uint64 arg2)
 {
 	GrnMsg		msg = {.type = type, .arg = {arg0, arg1, arg2}};
 
 	send_message(b, &msg, -1, false);
 }
 
-/* A GrnndAnnounceFn. */
+/* A GrnndAnnounceFn: sends EXTENT to the builder. */
 static void
 announce_extent(void *arg, const GrnndExtent *extent, int fd)
 {
 	GrnMsg		msg = {.type = GRN_MSG_EXTENT};
 
 	if (extent->segment >= GRN_SEG_TIDS)
-		return;					/* no business of the builder */
+		return;					/* only the leader uses these segments */
 	msg.arg[0] = extent->segment;
 	msg.arg[1] = extent->offset;
 	msg.arg[2] = extent->file_offset;
@@ -292,27 +293,28 @@ grnnd_builder_rows(GrnndBuilder *b, uint64 rows)
 {
 	GrnMsg		msg = {.type = GRN_MSG_ROWS};
 
-	if (b->pid == 0 || rows <= b->rows_told)
+	if (b->pid == 0 || rows <= b->rows_announced)
 		return;
 	msg.arg[0] = rows;
 	if (send_message(b, &msg, -1, true))
-		b->rows_told = rows;
+		b->rows_announced = rows;
 }
 
 void
 grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
 {
-	tell(b, GRN_MSG_PACKED, first, n, form);
+	send_numbers(b, GRN_MSG_PACKED, first, n, form);
 }
 
 /* ---- receiving ---- */
 
 /*
- * Text of the builder, which may be another host's, in any encoding, and cut at any byte: where it
- * is not sound here, without what is not ASCII.  Else a NOTICE would be an error of its own.
+ * Makes text of the builder valid in the server's encoding.  The text may come from another host,
+ * in any encoding, and may be cut at any byte.  If the text is invalid, each byte outside ASCII
+ * becomes '?'.  Invalid text would make the NOTICE itself an error.
  */
 static void
-make_sound(char *text, Size size)
+make_valid_text(char *text, Size size)
 {
 	text[size - 1] = '\0';
 	if (!pg_verifymbstr(text, (int) strlen(text), true))
@@ -337,7 +339,10 @@ grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint)
 			 hint[0] ? errhint("%s", hint) : 0));
 }
 
-/* The builder is not going to choose groups.  Others can, and all else is there. */
+/*
+ * Notes that the builder will choose no groups.  The build goes on, because the leader can choose
+ * groups too.
+ */
 static void
 give_up_groups(GrnndBuilder *b, const char *why)
 {
@@ -347,7 +352,7 @@ give_up_groups(GrnndBuilder *b, const char *why)
 	b->group_failed = true;
 }
 
-/* The builder's end of the socket is closed. */
+/* Handles the end of the builder's socket. */
 static void
 builder_gone(GrnndBuilder *b)
 {
@@ -357,22 +362,23 @@ builder_gone(GrnndBuilder *b)
 		builder_lost(b);
 }
 
-/* Gives the builder the memory that it asks for. */
+/* Grows a segment to the size that the builder needs. */
 static void
 grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 {
 	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
-		builder_nonsense(b, "memory wanted for an unknown purpose");
+		invalid_message(b, "memory wanted for an unknown purpose");
 	b->needed[segment] = Max(b->needed[segment], bytes);
 	if (b->wanted && segment != GRN_SEG_WORK)
 		b->wanted((GrnSegment) segment, bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
-	tell(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
+	send_numbers(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
 }
 
 /*
- * Allocates a piece of what we shall read (the workspace is allocated by the threads that touch
- * it): the builder's messages come in between.  False when there is no more.
+ * Allocates a piece of the segments that the leader will read, so that messages are handled between
+ * pieces.  The workspace is allocated by the threads that touch it.  Returns false if all is
+ * allocated.
  */
 static bool
 allocate_piece(GrnndBuilder *b)
@@ -398,10 +404,10 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 {
 	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
-		builder_nonsense(b, "no greeting");
+		invalid_message(b, "no greeting");
 	if (b->grouping != (msg->type == GRN_MSG_GROUPED) && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
-		builder_nonsense(b, "out of turn");
+		invalid_message(b, "out of turn");
 
 	switch ((GrnMsgType) msg->type)
 	{
@@ -416,7 +422,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			return;
 		case GRN_MSG_DEVICE:
 			b->no_gpu = msg->arg[0] == 0;
-			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			make_valid_text(msg->u.say.text, sizeof(msg->u.say.text));
 			ereport(DEBUG1,
 					(errmsg_internal("index builder process %d works on %s",
 									 (int) b->pid, msg->u.say.text)));
@@ -427,7 +433,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			return;
 		case GRN_MSG_PHASE:
 			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
-				builder_nonsense(b, "unknown phase");
+				invalid_message(b, "unknown phase");
 			memcpy(b->phase, msg->arg, sizeof(b->phase));
 			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
 			return;
@@ -436,8 +442,8 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			return;
 		case GRN_MSG_NOTICE:
 		case GRN_MSG_FAILED:
-			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
-			make_sound(msg->u.say.hint, sizeof(msg->u.say.hint));
+			make_valid_text(msg->u.say.text, sizeof(msg->u.say.text));
+			make_valid_text(msg->u.say.hint, sizeof(msg->u.say.hint));
 			if (msg->type == GRN_MSG_NOTICE)
 				ereport(NOTICE,
 						(errmsg("%s", msg->u.say.text),
@@ -456,7 +462,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			b->waiting = false;
 			return;
 		case GRN_MSG_GROUPED:
-			make_sound(msg->u.say.text, sizeof(msg->u.say.text));
+			make_valid_text(msg->u.say.text, sizeof(msg->u.say.text));
 			b->grouped = msg->arg[0] == 1;
 			b->group_seconds = (double) msg->arg[1] / 1e6;
 			if (!b->grouped)
@@ -477,10 +483,12 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_OPTION:
 			break;
 	}
-	builder_nonsense(b, "unknown type");
+	invalid_message(b, "unknown type");
 }
 
-/* Handles all messages that have arrived; errors where the builder is silent or gone. */
+/*
+ * Handles all messages that have arrived.  Errors: the builder has ended, is silent, or has failed.
+ */
 void
 grnnd_builder_poll(GrnndBuilder *b)
 {
@@ -501,7 +509,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 			return;
 		}
 		if (got != sizeof(msg))
-			builder_nonsense(b, "wrong size");
+			invalid_message(b, "wrong size");
 		begin_silence(&b->silence);
 		handle_message(b, &msg);
 		if (!b->waiting)
@@ -522,7 +530,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 				 errhint("grnnd.build_timeout sets how long to wait.")));
 }
 
-/* Handles messages until DONE, GROUPED or RELEASED, whichever is to come, or the flag is set. */
+/* Handles messages until the awaited DONE, GROUPED or RELEASED, or until *flag is set. */
 static void
 wait_for_builder(GrnndBuilder *b, const bool *flag)
 {
@@ -544,14 +552,14 @@ wait_for_builder(GrnndBuilder *b, const bool *flag)
 			ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
-	/* The builder may have been faster: no page that we read later may be missing then. */
+	/* The builder may have been faster.  All pages that the leader will read must be allocated. */
 	while (allocate_piece(b))
 		CHECK_FOR_INTERRUPTS();
 }
 
 /* ---- between builds ---- */
 
-/* An XactCallback. */
+/* An XactCallback: kills the parked builder at the end of the transaction. */
 static void
 end_parked(XactEvent event, void *arg)
 {
@@ -564,7 +572,7 @@ end_parked(XactEvent event, void *arg)
 		(void) reap(&leaving, 0, &status);
 	if (parked.pid != 0)
 	{
-		/* nothing leaves any more: this one was not started before that was over */
+		/* `leaving` is free: the parked builder was started only after the one before had ended. */
 		grnnd_builder_kill(&parked);
 		leaving.pid = parked.pid;
 		parked.pid = 0;
@@ -576,7 +584,7 @@ grnnd_builder_group(GrnndBuilder *b, uint64 lists, uint64 rows, uint64 room)
 {
 	b->waiting = b->grouping = true;
 	begin_silence(&b->silence);
-	tell(b, GRN_MSG_GROUP, lists, rows, room);
+	send_numbers(b, GRN_MSG_GROUP, lists, rows, room);
 }
 
 void
@@ -590,7 +598,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	grnnd_mapping_listen(b->map, NULL, NULL);
 	b->waiting = true;
 	begin_silence(&b->silence);
-	tell(b, GRN_MSG_RELEASE, 0, 0, 0);
+	send_numbers(b, GRN_MSG_RELEASE, 0, 0, 0);
 	wait_for_builder(b, NULL);
 	grnnd_builder_end(&parked);
 	parked = *b;
@@ -608,14 +616,14 @@ grnnd_builder_parked(const GrnBuildSpec *spec)
 		parked.spec.threads == spec->threads &&
 		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
 		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
-	/* it has nothing to say; an end of file says that it is gone */
+	/* The builder sends nothing while parked; only an end of file is readable. */
 		recv(parked.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
 		(errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 /* ---- a build ---- */
 
-/* A process of its own, with nothing said yet. */
+/* Starts a builder process, without any message. */
 static void
 start_process(GrnndBuilder *b)
 {
@@ -660,7 +668,7 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 	else
 	{
 		grnnd_builder_end(&parked);
-		await_leaving();
+		reap_leaving();
 		start_process(b);
 	}
 	b->map = map;
@@ -685,14 +693,14 @@ grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
 		send_message(b, &msg, -1, false);
 		msg.arg[0] = 1;
 	} while (*value);
-	/* it may have been a password */
+	/* The option may be a password. */
 	explicit_bzero(&msg, sizeof(msg));
 }
 
 void
 grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 {
-	tell(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], 0);
+	send_numbers(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], 0);
 }
 
 void

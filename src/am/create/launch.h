@@ -1,5 +1,5 @@
 /*
- * launch.h - the leader's side of the builder process.
+ * launch.h - the leader's side of the connection to the builder process.
  */
 #ifndef GRNND_LAUNCH_H
 #define GRNND_LAUNCH_H
@@ -10,58 +10,63 @@
 #include "am/compat.h"
 #include "portability/instr_time.h"
 
-/* How long the builder has said or read nothing; silence_lasts() says what counts. */
+/*
+ * The time for which the builder has sent or read nothing; silence_lasts() defines the time that
+ * counts.
+ */
 typedef struct GrnndSilence
 {
-	instr_time	looked;			/* the last look */
+	instr_time	checked;		/* the last check */
 	double		ms;
 } GrnndSilence;
 
 typedef struct GrnndBuilder
 {
-	pid_t		pid;			/* 0: not running */
+	pid_t		pid;			/* 0: no process */
 	int			sock;			/* -1: none */
 	GrnndMapping *map;
-	GrnndSilence silence;		/* since its last message */
-	GrnBuildSpec spec;			/* of the last START */
-	char		path[MAXPGPATH];	/* of its program */
-	bool		hello;			/* has said HELLO */
-	bool		no_gpu;			/* has said that there is no GPU it can use */
-	bool		done;			/* has said DONE; result is filled */
-	bool		written;		/* RESULT and CODES are: only recall is measured yet */
-	bool		waiting;		/* something is to come: from START to DONE or RELEASED, or GROUPED */
+	GrnndSilence silence;		/* silence since the builder's last message */
+	GrnBuildSpec spec;			/* spec of the last START */
+	char		path[MAXPGPATH];	/* path of the builder's program */
+	bool		hello;			/* HELLO has come */
+	bool		no_gpu;			/* the builder has reported that no GPU is usable */
+	bool		done;			/* DONE has come; result is filled */
+	bool		written;		/* RESULT and CODES are written; the builder may still measure
+								 * recall */
+	bool		waiting;		/* a message is due: from START to DONE, or until RELEASED or
+								 * GROUPED */
 	bool		grouping;		/* has been told GROUP */
 	bool		grouped;		/* has said GROUPED: rows have their groups, */
 	double		group_seconds;	/* which took so long */
 	bool		group_failed;	/* it could not, or is gone or silent */
-	bool		broken;			/* the socket's other end is closed */
-	bool		killed;			/* by us; still to be reaped */
-	uint64		rows_told;		/* of the last ROWS */
-	uint64		needed[GRN_NSEGMENTS];	/* bytes that it has asked for, */
-	uint64		allocated[GRN_NSEGMENTS];	/* and that we have allocated for ourselves to read */
-	uint64		phase[3];		/* of its last PHASE: GrnPhase, done, total */
-	/* at every BEAT, and at every NEED of RESULT and CODES; or NULL */
+	bool		broken;			/* the builder has closed its end of the socket */
+	bool		killed;			/* killed by the leader, but not reaped yet */
+	uint64		rows_announced; /* rows of the last ROWS */
+	uint64		needed[GRN_NSEGMENTS];	/* bytes that the builder has requested */
+	uint64		allocated[GRN_NSEGMENTS];	/* bytes that the leader has allocated for its own
+											 * reading */
+	uint64		phase[3];		/* the last PHASE: GrnPhase, done, total */
+	/* Called at every BEAT, and at every NEED of RESULT and CODES; may be NULL. */
 	void		(*heard) (struct GrnndBuilder *builder);
 	void		(*wanted) (GrnSegment segment, uint64 bytes);
 	GrnBuildResult result;
 } GrnndBuilder;
 
 /*
- * Starts grnnd_build, or takes the one parked, and tells it of the mapping, now and as
- * it grows.  Until grnnd_builder_end() every exit path must call that: it kills
- * and reaps.
+ * Starts grnnd_build, or takes the parked builder.  Announces the mapping's extents, now and as the
+ * mapping grows.  Every exit path must call grnnd_builder_end(), which kills and reaps the builder.
  */
 extern void grnnd_builder_start(GrnndBuilder *builder, GrnndMapping *map,
 								const GrnBuildSpec *spec);
-/* Handles what the builder has said so far; call this now and then. */
+/* Handles the messages that have arrived.  The leader must call this function from time to time. */
 extern void grnnd_builder_poll(GrnndBuilder *builder);
-/* Says that rows [0, rows) are complete, if there is room to say it. */
+/* Announces that rows [0, rows) are complete, unless the socket is full. */
 extern void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
-/* Says that rows [first, first + n) lie packed in VECTORS, in that form. */
+/* Announces that rows [first, first + n) lie packed in VECTORS, in form `form`. */
 extern void grnnd_builder_packed(GrnndBuilder *builder, uint64 first, uint64 n, GrnForm form);
-/* Says an option of the connection to the host that is to build (GrnBuildSpec.remote). */
+/* Sends an option for the connection to the host that builds (GrnBuildSpec.remote). */
 extern void grnnd_builder_option(GrnndBuilder *builder, const char *name, const char *value);
-/* Says BUILD and waits for the result: begin, then await the end. */
+/* Sends BUILD and waits for the result, which is grnnd_builder_begin() and await_end(). */
 extern void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
 extern void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT and CODES are written. */
@@ -75,22 +80,25 @@ extern void grnnd_builder_await_end(GrnndBuilder *builder);
  */
 extern void grnnd_builder_group(GrnndBuilder *builder, uint64 lists, uint64 rows, uint64 room);
 /*
- * After the result: parks the builder for a later build of this transaction, which then need
- * not start the device again.  The builder has let go of the mapping.
+ * Parks the builder after the result, for a later build of this transaction, which then need not
+ * open the device again.  The builder has unmapped the mapping.
  */
 extern void grnnd_builder_park(GrnndBuilder *builder);
-/* Whether one is parked that these settings could use. */
+/* Whether a parked builder fits these settings. */
 extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
 /*
- * Kills, without waiting for the end, which may take a while where a device has
- * to be given back.  The builder executes nothing any more.
+ * Kills the builder without waiting for its end, which may take long if a device must be freed.
+ * The builder executes nothing any more.
  */
 extern void grnnd_builder_kill(GrnndBuilder *builder);
-/* After DONE of a build on another host: what is left to say there it says by itself. */
-extern void grnnd_builder_leave(GrnndBuilder *builder);
-/* The error of a build that cannot go on, by the fields of a FAILED message. */
+/*
+ * Detaches the builder from the mapping after DONE of a build on another host.  The builder ends
+ * its connection without the leader.
+ */
+extern void grnnd_builder_detach(GrnndBuilder *builder);
+/* Raises the error of a failed build, by the fields of a FAILED message. */
 extern GRNND_NORETURN void grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint);
-/* Kills and reaps.  Never errors; may be called at any time. */
+/* Kills and reaps the builder.  Raises no error and may be called at any time. */
 extern void grnnd_builder_end(GrnndBuilder *builder);
 
 #endif							/* GRNND_LAUNCH_H */

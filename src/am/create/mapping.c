@@ -15,11 +15,11 @@
 
 #include "am/create/mapping.h"
 
-/* Allocation is done in pieces, between which a cancel is heard. */
+/* Memory is allocated and freed in pieces, so that a cancel is handled between pieces. */
 #define ALLOCATE_PIECE ((uint64) 64 * 1024 * 1024)
 #define EMPTY_PIECE ((uint64) 256 * 1024 * 1024)
 
-#ifndef MADV_POPULATE_WRITE		/* Linux 5.14 */
+#ifndef MADV_POPULATE_WRITE		/* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -33,7 +33,10 @@ round_up(uint64 bytes, uint64 unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* Those in the bit set `segments`.  Errors: 53200 where the address space cannot be had. */
+/*
+ * Reserves address space for the segments in the bit set `segments`.  Errors: 53200 if no address
+ * space is left.
+ */
 static void
 reserve_segments(GrnndMapping *map, uint32 segments)
 {
@@ -62,8 +65,8 @@ reserve_segments(GrnndMapping *map, uint32 segments)
 }
 
 /*
- * Reserves segments of at most segment_max[] bytes; memory_limit is what may lie
- * in memory, in bytes, by that setting.
+ * Reserves segments of at most segment_max[] bytes.  memory_limit is the number of bytes that may
+ * lie in memory; `setting` names the setting of this limit for error messages.
  */
 GrnndMapping *
 grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit, const char *setting)
@@ -83,7 +86,7 @@ grnnd_mapping_create(const uint64 *segment_max, uint64 memory_limit, const char 
 	return map;
 }
 
-/* What fd.c reckons with, once more, with errno as it was. */
+/* Gives a descriptor back to fd.c's account, and keeps errno. */
 static void
 release_descriptor(void)
 {
@@ -105,7 +108,7 @@ open_memory(GrnndMapping *map, uint32 file)
 			release_descriptor();
 	}
 
-	/* Sealed: no process, a broken builder included, can cut the file short. */
+	/* Sealed, so that no process, not even a broken builder, can truncate the file. */
 	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 	{
 		int			save = errno;
@@ -132,7 +135,9 @@ open_disk(GrnndMapping *map)
 	map->temp = OpenTemporaryFile(false);
 	if (AcquireExternalFD())
 	{
-		/* fd.c may close its own descriptor to make room for others */
+		/*
+		 * A duplicate, because fd.c may close its own descriptor to make room for new descriptors.
+		 */
 		fd = FileGetRawDesc(map->temp);
 		if (fd >= 0)
 			fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -147,9 +152,7 @@ open_disk(GrnndMapping *map)
 	map->extents->fds[GRNND_FILE_DISK] = fd;
 }
 
-/*
- * An ErrorContextCallback: fd.c says that temp_file_limit is reached, and not what to do about it.
- */
+/* An ErrorContextCallback: adds a hint to fd.c's error about temp_file_limit. */
 static void
 hint_at_limit(void *map)
 {
@@ -159,7 +162,7 @@ hint_at_limit(void *map)
 }
 
 /*
- * Writes the last byte of the disk file of so many bytes, through fd.c, which checks
+ * Extends the disk file to `size` bytes by writing its last byte through fd.c.  fd.c checks
  * temp_file_limit (error: 53400) and counts the file in the statistics of temporary files.
  */
 static void
@@ -184,9 +187,9 @@ claim_disk(GrnndMapping *map, uint64 size)
 }
 
 /*
- * Lengthens one of the files by bytes.  The disk file is allocated now, so that
- * a full disk is an error here and not a SIGBUS later.  A memory file only
- * gets its length: see grnnd_mapping_populate().
+ * Lengthens a file by `bytes` bytes.  A disk file is allocated now, so that a full disk is an error
+ * here instead of a SIGBUS later.  A memory file only gets its length: see
+ * grnnd_mapping_populate().
  */
 static void
 lengthen_file(GrnndMapping *map, uint32 file, uint64 bytes)
@@ -235,8 +238,8 @@ lengthen_file(GrnndMapping *map, uint32 file, uint64 bytes)
 }
 
 /*
- * Maps the first count extents, as far as this process has not yet, from fds[].  The
- * caller has opened the files of those and no later ones.
+ * Maps the first `count` extents, except extents mapped before, from fds[].  The caller has opened
+ * the files of the extents to map.
  */
 static void
 map_extents(GrnndMapping *map, const int *fds, uint32 count)
@@ -247,7 +250,7 @@ map_extents(GrnndMapping *map, const int *fds, uint32 count)
 		const GrnndExtent *e = &map->extents->extent[map->mapped];
 
 		if (map->base[e->segment] == NULL)
-			continue;			/* not wanted here */
+			continue;			/* this process does not map the segment */
 		if (mmap(map->base[e->segment] + e->offset, e->bytes,
 				 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 				 fds[e->file], (off_t) e->file_offset) == MAP_FAILED)
@@ -280,7 +283,7 @@ add_extent(GrnndMapping *map, GrnSegment segment, uint32 file, uint64 bytes)
 	lengthen_file(map, file, bytes);
 	if (file != GRNND_FILE_DISK)
 		map->memory_used += bytes;
-	pg_write_barrier();			/* workers see the entry before the count */
+	pg_write_barrier();			/* Workers must see the entry before the count. */
 	pg_atomic_write_u32(&all->count, count + 1);
 	map_extents(map, all->fds, count + 1);
 	if (map->announce)
@@ -299,10 +302,9 @@ grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left)
 }
 
 /*
- * Makes a segment at least bytes long.  Pages in memory are not allocated yet:
- * a backend that is going to touch them calls grnnd_mapping_populate() first.
- * Errors: 54000 past the segment's maximum, 53400 past temp_file_limit, 53100
- * where the disk is full.
+ * Grows a segment to at least `bytes` bytes.  Pages in memory are not allocated: a backend must
+ * call grnnd_mapping_populate() before it touches them.  Errors: 54000 beyond the segment's
+ * maximum, 53400 beyond temp_file_limit, 53100 if the disk is full.
  */
 void
 grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
@@ -330,9 +332,9 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 }
 
 /*
- * Allocates the pages of [begin, end) of a segment that lie in memory, so that a
- * machine without memory gives an ERROR (53200) and not a SIGBUS.  Also enters
- * them into this process's page tables, much faster than one fault each.
+ * Allocates the pages of [begin, end) of a segment, if they lie in memory.  A lack of memory is
+ * then an ERROR (53200) instead of a SIGBUS.  The call also fills this process's page table, much
+ * faster than page faults.
  */
 void
 grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint64 end)
@@ -365,7 +367,7 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 			{
 				have_populate = false;
 				if (map->extents->leader != MyProcPid)
-					return;		/* the leader's memory: it has the descriptor */
+					return;		/* The memory is the leader's: only the leader has the descriptor. */
 				rc = fallocate(map->extents->fds[e->file], 0,
 							   (off_t) (e->file_offset + from - e->offset),
 							   (off_t) piece);
@@ -386,9 +388,9 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 }
 
 /*
- * Writes bytes that the segment has room for, by the files: a process that only writes needs no
- * page of its own, and pages that are not allocated yet become so.  Errors: 53200 where there is
- * no memory.
+ * Writes bytes to a segment through its files.  The segment must have room for the bytes.  The
+ * process needs no page of its own for this, and the kernel allocates missing pages.  Errors: 53200
+ * if memory is short.
  */
 void
 grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const char *data,
@@ -420,7 +422,7 @@ grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const 
 	}
 }
 
-/* Tells fn of all extents so far and of every later one; NULL: no one any more. */
+/* Passes all extents, present and future, to fn.  fn NULL: no function receives future extents. */
 void
 grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 {
@@ -439,7 +441,10 @@ grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 	}
 }
 
-/* The leader's descriptor of a file, in a worker opened anew; -1 where that cannot be. */
+/*
+ * Returns the leader's descriptor of a file.  A worker opens the file anew.  Returns -1 if the file
+ * cannot be opened.
+ */
 static int
 descriptor_of(const GrnndExtents *extents, uint32 file)
 {
@@ -450,7 +455,10 @@ descriptor_of(const GrnndExtents *extents, uint32 file)
 		return extents->fds[file];
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) extents->leader, extents->fds[file]);
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	/* the leader may have closed it, and opened another file: only ours in memory have seals */
+	/*
+	 * The leader may have closed the descriptor and opened another file under the number.  Memory
+	 * files of a build have seals, so a file without seals is a wrong file.
+	 */
 	if (fd >= 0 && file != GRNND_FILE_DISK && fcntl(fd, F_GET_SEALS) < 0)
 	{
 		close(fd);
@@ -472,11 +480,12 @@ grnnd_mapping_unmap(GrnndMapping *map)
 }
 
 /*
- * Best effort, in pieces: a hole in a file is memory that nobody has.  One process at a time
- * is let into a file, so each takes files of its own.
+ * Frees memory by punching holes into the memory files, piece by piece.  An error only leaves
+ * memory for grnnd_mapping_release().  The kernel lets a single process at a time into a file, so
+ * each process takes files of its own.
  */
 void
-grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, void *arg)
+grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndProgressFn report, void *arg)
 {
 	const GrnndExtents *extents = map->extents;
 	uint32		count = pg_atomic_read_u32(&map->extents->count);
@@ -491,7 +500,7 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, 
 		sizes[e->file] = Max(sizes[e->file], e->file_offset + e->bytes);
 		all += e->file == GRNND_FILE_DISK ? 0 : e->bytes;
 	}
-	/* the end of the mapping gives a little back as fast */
+	/* The end of the mapping frees a small mapping just as fast. */
 	if (all <= GRNND_MEMORY_EXTENT)
 		return;
 	while ((file = pg_atomic_fetch_add_u32(&shared->next, 1)) < GRNND_MEMORY_FILES)
@@ -505,8 +514,8 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, 
 				uint64		bytes = Min(EMPTY_PIECE, sizes[file] - at);
 
 				CHECK_FOR_INTERRUPTS();
-				if (look)
-					look(arg, pg_atomic_read_u64(&shared->done), all);
+				if (report)
+					report(arg, pg_atomic_read_u64(&shared->done), all);
 				if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) at, (off_t) bytes) != 0)
 					break;
 				pg_atomic_fetch_add_u64(&shared->done, bytes);
@@ -522,8 +531,8 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndLookFn look, 
 }
 
 /*
- * Gives everything back; safe to call twice and in error cleanup, where (success
- * false) the temporary file is left to the end of the transaction.
+ * Frees the mapping.  The function may be called twice and in error cleanup.  There (success false)
+ * the temporary file remains until the end of the transaction.
  */
 void
 grnnd_mapping_release(GrnndMapping *map, bool success)
@@ -547,7 +556,7 @@ grnnd_mapping_release(GrnndMapping *map, bool success)
 	}
 }
 
-/* Moves the table of extents to shared memory, from where workers follow it. */
+/* Moves the table of extents to shared memory, where workers read the table. */
 void
 grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where)
 {
@@ -556,7 +565,7 @@ grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where)
 	map->extents = where;
 }
 
-/* Takes the table back before that shared memory goes away. */
+/* Moves the table back before the shared memory is freed. */
 void
 grnnd_mapping_unshare(GrnndMapping *map)
 {
@@ -565,8 +574,8 @@ grnnd_mapping_unshare(GrnndMapping *map)
 }
 
 /*
- * In a worker: those of the leader's segments that are in the bit set `segments`, at
- * addresses of its own.  They are mapped by grnnd_mapping_catch_up().
+ * In a worker: reserves address space for the leader's segments in the bit set `segments`, at
+ * addresses of the worker's own.  grnnd_mapping_catch_up() maps the extents.
  */
 GrnndMapping *
 grnnd_mapping_attach(GrnndExtents *extents, uint32 segments)
@@ -580,9 +589,9 @@ grnnd_mapping_attach(GrnndExtents *extents, uint32 segments)
 }
 
 /*
- * In a worker: maps what the leader has added since.  False where the leader's
- * descriptors cannot be opened (a /proc that hides other processes): the
- * worker then has to leave the work to the leader.
+ * In a worker: maps the extents that the leader has added.  Returns false if the leader's
+ * descriptors cannot be opened, for example because /proc hides processes.  The worker must then
+ * leave all work to the leader.
  */
 bool
 grnnd_mapping_catch_up(GrnndMapping *map)

@@ -1,9 +1,9 @@
 /*
  * pagewriter.c - bulk writing of a new relation; see pagewriter.h.
  *
- * PostgreSQL 17 has an interface for this (bulk_write.h), for one process and one
- * page a write; this one serves all versions, lets workers share the writing,
- * and writes a batch at a time.
+ * PostgreSQL 17 has an interface for bulk writes (bulk_write.h), for a single process and a single
+ * page a write.  This file serves all versions, lets workers share the writing, and writes a batch
+ * at a time.
  */
 #include "postgres.h"
 
@@ -22,10 +22,13 @@
 #include "am/create/pagewriter.h"
 #include "am/create/passing.h"
 
-/* Alignment of the pages' memory: direct I/O wants that of a memory page. */
+/* Alignment of the pages' memory: direct I/O needs the alignment of a memory page. */
 #define PAGE_ALIGN 4096
 
-/* 128 MB at the default segment size: the work of several processes at a time. */
+/*
+ * WAL segments that may exist ahead of need: 128 MB at the default segment size, enough for several
+ * processes at once.
+ */
 #define WAL_SEGMENTS_AHEAD 8
 
 struct GrnndPageWriter
@@ -33,11 +36,11 @@ struct GrnndPageWriter
 	Relation	rel;
 	ForkNumber	fork;
 	bool		use_wal;
-	bool		write_back;		/* someone will sync: let the disk start now */
-	XLogRecPtr	start_redo;		/* of the last checkpoint when we began */
+	bool		write_back;		/* the file will be synced, so the disk should start to write now */
+	XLogRecPtr	start_redo;		/* redo pointer of the last checkpoint at the beginning */
 	BlockNumber first;			/* block of pages[0] */
-	int			npages;			/* filled or being filled */
-	GrnndPassing passing;		/* pages that the kernel need not keep */
+	int			npages;			/* pages filled, and the page being filled */
+	GrnndPassing passing;		/* pages to drop from the kernel's cache */
 	char	   *memory;
 	char	   *pages;			/* [GRNND_WRITER_PAGES][BLCKSZ], aligned */
 };
@@ -45,7 +48,7 @@ struct GrnndPageWriter
 bool
 grnnd_writer_needs_wal(Relation rel, ForkNumber fork)
 {
-	/* the init fork of an unlogged relation must survive a crash */
+	/* The init fork of an unlogged relation must survive a crash. */
 	return fork == INIT_FORKNUM || RelationNeedsWAL(rel);
 }
 
@@ -75,7 +78,7 @@ void
 grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks)
 {
 #if PG_VERSION_NUM >= 160000
-	/* in pieces, between which a cancel is heard */
+	/* in pieces, so that a cancel is handled between pieces */
 	for (uint64 at = 0; at < nblocks; at += RELSEG_SIZE)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -83,7 +86,7 @@ grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks)
 					   (int) Min(nblocks - at, RELSEG_SIZE), true);
 	}
 #else
-	/* the last block alone: what lies before is a hole until it is written */
+	/* Only the last block is written: the blocks before are a hole until they are written. */
 	memset(w->pages, 0, BLCKSZ);
 	smgrextend(RelationGetSmgr(w->rel), w->fork, nblocks - 1, w->pages, true);
 #endif
@@ -97,7 +100,7 @@ write_pages(GrnndPageWriter *w, BlockNumber first, int n, Page *pages)
 #if PG_VERSION_NUM >= 170000
 	while (n > 0)
 	{
-		/* a write must not cross from one file of the relation to the next */
+		/* A write must not cross from a file of the relation to the next file. */
 		int			count = (int) Min(n, RELSEG_SIZE - first % RELSEG_SIZE);
 
 		smgrwritev(smgr, w->fork, first, (const void **) pages, count, true);
@@ -129,8 +132,8 @@ flush(GrnndPageWriter *w)
 		log_newpages(&w->rel->rd_locator, w->fork, w->npages, blocks, pages, true);
 
 		/*
-		 * The WAL writer shall write it, in large pieces.  If it sleeps and WAL buffers
-		 * run full, a backend that needs one writes a single page of 8 kB.
+		 * Asks the WAL writer to write the WAL in large pieces.  If the WAL writer sleeps and WAL
+		 * buffers run full, a backend that needs a buffer writes a single page of 8 kB.
 		 */
 		XLogSetAsyncXactLSN(PageGetLSN(pages[w->npages - 1]));
 	}
@@ -208,10 +211,10 @@ grnnd_wal_ahead(GrnndWalAhead *ahead)
 }
 
 /*
- * Pages written past shared buffers are unknown to the checkpointer.  Where WAL
- * has them, that suffices as long as no checkpoint has begun since; else they
- * must reach the disk now.  Without WAL, the end of the transaction syncs a new
- * permanent relation, and unlogged ones must survive a clean shutdown.
+ * Makes the pages durable.  The checkpointer does not know pages written past shared buffers.  With
+ * WAL, the WAL suffices unless a checkpoint has begun since the writer began; after a checkpoint
+ * the pages must be synced now.  Without WAL, the end of the transaction syncs a new permanent
+ * relation.  Unlogged relations must survive a clean shutdown.
  */
 void
 grnnd_writer_finish(GrnndPageWriter *w)
@@ -221,13 +224,13 @@ grnnd_writer_finish(GrnndPageWriter *w)
 	flush(w);
 	smgr = RelationGetSmgr(w->rel);
 	if (RelationUsesLocalBuffers(w->rel))
-		 /* gone after a crash anyway */ ;
+		 /* a crash drops temporary relations anyway */ ;
 #if PG_VERSION_NUM >= 170000
 	else if (!w->use_wal)
 		smgrregistersync(smgr, w->fork);
 	else
 	{
-		/* no checkpoint may begin between the question and the registration */
+		/* No checkpoint may begin between the comparison and the registration. */
 		Assert((MyProc->delayChkptFlags & DELAY_CHKPT_START) == 0);
 		MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 		if (w->start_redo == GetRedoRecPtr())

@@ -23,10 +23,10 @@
 #define KEY_BUFFER_USAGE UINT64CONST(0x6772000000000003)
 #define KEY_WAL_USAGE UINT64CONST(0x6772000000000004)
 
-/* A worker's start costs some milliseconds; this many index pages are worth one. */
+/* Index pages that pay for the start of a worker, which takes some milliseconds. */
 #define LOAD_PAGES_PER_WORKER 4096
 
-/* The user's functions in the index's expressions and predicate, too, run in workers. */
+/* Workers run the user's functions in the index's expressions and predicate. */
 static bool
 expressions_parallel_safe(Relation index)
 {
@@ -38,9 +38,9 @@ expressions_parallel_safe(Relation index)
 }
 
 /*
- * Workers that may read the table beside the leader.  Unlike core's rule for sorts,
- * maintenance_work_mem has no say: all share one mapping.  TOASTed vectors
- * count like the table's own pages.
+ * Number of workers that may read the table beside the leader.  In contrast to PostgreSQL's rule
+ * for sorts, maintenance_work_mem does not limit the number, because all processes share the same
+ * mapping.  Pages of TOASTed vectors count like the table's own pages.
  */
 int
 grnnd_collect_workers(Relation heap, Relation index)
@@ -63,7 +63,7 @@ grnnd_collect_workers(Relation heap, Relation index)
 			pages += RelationGetNumberOfBlocks(rel);
 			table_close(rel, AccessShareLock);
 		}
-		/* one for the first min_parallel_table_scan_size (8 MB), then one for each */
+		/* A worker for every min_parallel_table_scan_size, and at least every 8 MB. */
 		wanted = pages / Max(min_parallel_table_scan_size, 1024);
 	}
 	return Min(wanted, max_parallel_maintenance_workers);

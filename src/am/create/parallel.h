@@ -1,5 +1,5 @@
 /*
- * parallel.h - parallel workers of CREATE INDEX: how many, and their start and end.
+ * parallel.h - parallel workers of CREATE INDEX: their number, their start and their end.
  */
 #ifndef GRNND_PARALLEL_H
 #define GRNND_PARALLEL_H
@@ -19,21 +19,24 @@ typedef struct GrnndWorkers
 } GrnndWorkers;
 
 extern int	grnnd_collect_workers(Relation heap, Relation index);
-/* Workers that may write pages beside it; build->index NULL: of an index still to be. */
+/*
+ * Number of workers that may write pages beside the leader.  build->index NULL: for an index that
+ * does not exist yet.
+ */
 extern int	grnnd_write_workers(const GrnndBuild *build, uint64 index_pages);
 
 /*
- * Enters parallel mode and makes shared memory for at most nworkers running
- * function, with *shared pointing to shared_bytes of it, zeroed.  NULL where
- * there is none to be had.
+ * Enters parallel mode and allocates shared memory for at most nworkers workers, which will run
+ * `function`.  *shared receives shared_bytes zeroed bytes.  Returns NULL if no shared memory is
+ * left.
  */
 extern GrnndWorkers *grnnd_workers_prepare(const char *function, int nworkers,
 										   Size shared_bytes, void **shared);
 extern void grnnd_workers_launch(GrnndWorkers *workers);
-/* Waits for the workers' exit, passes their errors on, and leaves parallel mode. */
+/* Waits for the workers' exit, rethrows their errors, and leaves parallel mode. */
 extern void grnnd_workers_finish(GrnndWorkers *workers);
 
-/* In a worker: the shared memory of grnnd_workers_prepare(). */
+/* In a worker: returns the shared memory of grnnd_workers_prepare(). */
 extern void *grnnd_worker_begin(shm_toc *toc);
 extern void grnnd_worker_end(shm_toc *toc);
 

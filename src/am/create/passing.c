@@ -1,8 +1,9 @@
 /*
- * passing.c - the kernel need not keep pages that a build reads or writes once; see passing.h.
+ * passing.c - drops pages from the kernel's cache that a build reads or writes only once; see
+ * passing.h.
  *
- * PostgreSQL has no call for this, so the relation's files are opened once more, to read.  All of
- * it is best effort: where there are no such files, or the kernel does not listen, a build takes
+ * PostgreSQL has no call for this, so passing.c opens the relation's files once more, for reading.
+ * Errors are ignored: if a file is missing or the kernel ignores the advice, the build only takes
  * longer.
  */
 #include "postgres.h"
@@ -16,18 +17,18 @@
 #include "am/create/passing.h"
 #include "am/compat.h"
 
-/* Blocks to forget at a time: 4 MB. */
+/* Blocks dropped at a time: 4 MB. */
 #define RUN_BLOCKS ((BlockNumber) (4 * 1024 * 1024 / BLCKSZ))
 
 /*
- * The kernel keeps what it has read ahead in pieces of up to 2 MB, and forgets none of which it is
- * told a part: of runs of 1 MB it kept 98%.
+ * The kernel caches read-ahead in pieces of up to 2 MB, and keeps a piece if only a part is to be
+ * dropped: with runs of 1 MB the kernel kept 98%.
  */
 #define PIECE_BLOCKS ((BlockNumber) (2 * 1024 * 1024 / BLCKSZ))
 
 /*
- * So many blocks between others of which nothing is said, as those without rows, have passed as
- * well.  If several processes read a table, more of them are another one's.
+ * Largest gap in a run, in blocks.  Blocks without rows are not reported but have been read as
+ * well.  A larger gap, if several processes read the table, belongs to another process.
  */
 #define MOST_SKIPPED ((BlockNumber) 32)
 
@@ -48,7 +49,10 @@ close_file(GrnndPassing *passing)
 	passing->file = -1;
 }
 
-/* Opens the file of the relation that has a block; false where there is none. */
+/*
+ * Opens the file of the relation that contains a block.  Returns false if the file cannot be
+ * opened.
+ */
 static bool
 open_file(GrnndPassing *passing, BlockNumber block)
 {
@@ -86,7 +90,7 @@ forget(GrnndPassing *passing, GrnndBlockRun run)
 	}
 }
 
-/* The run is full: the one that was so long ago is forgotten. */
+/* Ends a full run, and drops the oldest run in the ring. */
 static void
 end_run(GrnndPassing *passing)
 {
@@ -102,7 +106,7 @@ grnnd_passing_blocks(GrnndPassing *passing, BlockNumber begin, BlockNumber end)
 {
 	GrnndBlockRun *run = &passing->run;
 
-	/* (a page has several rows) */
+	/* A page has several rows, so the same block comes repeatedly. */
 	if (passing->rel == NULL || end == run->end)
 		return;
 	if (begin < run->end || (begin > run->end + MOST_SKIPPED && !passing->alone))

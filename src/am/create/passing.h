@@ -1,9 +1,9 @@
 /*
- * passing.h - pages of a table or an index that a build reads or writes once, where memory holds
- * not all that the build comes back to: the kernel need not keep those.
+ * passing.h - lets the kernel drop pages of a table or an index that a build reads or writes only
+ * once.  Used if memory cannot hold all data of the build.
  *
- * Otherwise they take half of its cache, and what the build has made of the rows lies on the disk
- * alone, though it is read several times.
+ * Otherwise these pages would fill half of the kernel's cache.  The data of the build, which is
+ * read several times, would then be on disk alone.
  */
 #ifndef GRNND_PASSING_H
 #define GRNND_PASSING_H
@@ -13,7 +13,9 @@
 #include "storage/block.h"
 #include "utils/rel.h"
 
-/* Runs of blocks that the kernel keeps yet: until it has put them in order, or has written them. */
+/*
+ * Runs of blocks that are kept until the kernel has inserted them into its lists or written them.
+ */
 #define GRNND_PASSING_RUNS 4
 
 typedef struct GrnndBlockRun
@@ -22,20 +24,20 @@ typedef struct GrnndBlockRun
 	BlockNumber end;
 } GrnndBlockRun;
 
-/* Of one process. */
+/* The state of a process. */
 typedef struct GrnndPassing
 {
-	Relation	rel;			/* NULL: pages stay */
-	bool		alone;			/* no other process has blocks in between */
-	GrnndBlockRun run;			/* that grows */
-	uint32		nruns;			/* that have been full */
-	GrnndBlockRun runs[GRNND_PASSING_RUNS]; /* the last of them, in a ring */
-	int			file;			/* of the relation, transient; -1: none is open */
-	BlockNumber file_number;	/* which one it is */
+	Relation	rel;			/* NULL: no pages are dropped */
+	bool		alone;			/* no other process reads blocks in between */
+	GrnndBlockRun run;			/* the run that grows */
+	uint32		nruns;			/* number of runs that have been full */
+	GrnndBlockRun runs[GRNND_PASSING_RUNS]; /* the last full runs, in a ring */
+	int			file;			/* descriptor of the relation's file, transient; -1: none is open */
+	BlockNumber file_number;	/* number of the open file */
 } GrnndPassing;
 
 extern void grnnd_passing_begin(GrnndPassing *passing, Relation rel, bool alone);
-/* Blocks [begin, end) are in shared buffers, or have been given to the kernel to be written. */
+/* Notes that blocks [begin, end) are in shared buffers, or that the kernel has them for writing. */
 extern void grnnd_passing_blocks(GrnndPassing *passing, BlockNumber begin, BlockNumber end);
 extern void grnnd_passing_end(GrnndPassing *passing);
 

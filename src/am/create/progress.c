@@ -1,5 +1,5 @@
 /*
- * progress.c - how far CREATE INDEX is: pg_stat_progress_create_index, and seconds.
+ * progress.c - the progress of CREATE INDEX in pg_stat_progress_create_index, and elapsed seconds.
  */
 #include "am/create/progress.h"
 
@@ -33,10 +33,10 @@ grnnd_buildphasename(int64 phase)
 }
 
 /*
- * Shows a phase and its counters in pg_stat_progress_create_index.  While rows are collected
- * the table scan counts its blocks there, and rows count as they are ranked.  Afterwards
- * blocks_done is the same share of them as done of total, so that a percentage by blocks is
- * that of the phase.
+ * Shows a phase and its counters in pg_stat_progress_create_index.  While rows are collected, the
+ * table scan itself counts blocks, and rows count when they are ranked.  In later phases
+ * blocks_done is set to the share done / total of all blocks, so a percentage by blocks is the
+ * percentage of the phase.
  */
 void
 grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
@@ -50,7 +50,7 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 	int64		values[] = {(int64) phase + 1, (int64) total, (int64) done, 0};
 	int			n = lengthof(params);
 
-	/* beneath another command the numbers are that one's */
+	/* Inside another command the counters belong to the outer command. */
 	if (!MyBEEntry || MyBEEntry->st_progress_command != PROGRESS_COMMAND_CREATE_INDEX)
 		return;
 	if (phase == GRN_PHASE_COLLECT)

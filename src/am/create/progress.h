@@ -1,5 +1,5 @@
 /*
- * progress.h - how far CREATE INDEX is.
+ * progress.h - the progress of CREATE INDEX.
  */
 #ifndef GRNND_PROGRESS_H
 #define GRNND_PROGRESS_H
@@ -14,22 +14,22 @@
 /* Shows a phase and its counters in pg_stat_progress_create_index. */
 extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
 
-/* A stretch of a phase, from one share of it to another. */
+/* A stretch of a phase, between two shares of the phase. */
 typedef struct GrnndStretch
 {
 	GrnPhase	phase;
-	uint64		total;			/* what the phase is said to have: rows */
+	uint64		total;			/* rows of the phase */
 	double		from,
 				to;
 } GrnndStretch;
 
-/* So much of a stretch is done. */
+/* Reports that `done` of `of` items of a stretch are done. */
 extern void grnnd_report_stretch(const GrnndStretch *stretch, uint64 done, uint64 of);
 
-/* Turns of a loop between two looks: some ten milliseconds. */
+/* Turns of a loop between two checks: some ten milliseconds. */
 #define GRNND_LOOK_TURNS (UINT64CONST(1) << 20)
 
-/* In each turn of a loop that makes a stretch: at times hears a cancel and reports. */
+/* In each turn of a loop: every GRNND_LOOK_TURNS turns checks for a cancel and reports progress. */
 static inline void
 grnnd_look(const GrnndStretch *stretch, uint64 turn, uint64 turns)
 {

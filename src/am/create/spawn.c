@@ -1,5 +1,5 @@
 /*
- * spawn.c - the builder's program, and its start.
+ * spawn.c - finds and starts the builder's program.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@ grnnd_builder_program(void)
 		path = pstrdup(grnnd_builder_path);
 	else
 	{
-		/* A package with GPU kernels puts its program beside the one without. */
+		/* A package with GPU kernels installs its program beside the program without kernels. */
 		path = psprintf("%s/grnnd_build_cuda", pkglib_path);
 		if (access(path, F_OK) < 0)
 			path = psprintf("%s/grnnd_build", pkglib_path);

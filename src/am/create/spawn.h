@@ -1,5 +1,5 @@
 /*
- * spawn.h - the builder's program, and its start.
+ * spawn.h - finds and starts the builder's program.
  */
 #ifndef GRNND_SPAWN_H
 #define GRNND_SPAWN_H
@@ -7,18 +7,18 @@
 #include "postgres.h"
 
 /*
- * Path of the builder program.  Errors: 58P01 where there is no such file, 42501 where it cannot be
- * executed.
+ * Returns the path of the builder's program.  Errors: 58P01 if no such file exists, 42501 if the
+ * file is not executable.
  */
 extern char *grnnd_builder_program(void);
 /*
- * Has no program that this process starts inherit a descriptor of ours but those of standard input
- * and output and stderr.  Error: that of the file system where there is no /proc.
+ * Sets close-on-exec for all descriptors above stderr, so that no started program inherits them.
+ * Errors: file system errors if /proc is missing.
  */
 extern void grnnd_guard_descriptors(void);
 /*
- * Starts path with one end of a socket as GRN_BUILDER_FD, default signals, and no
- * other descriptor of ours but stderr, the server log.  Returns 0 or an errno.
+ * Starts the program `path`.  The program gets an end of a socket as GRN_BUILDER_FD, default
+ * signals, and no other descriptor except stderr, the server log.  Returns 0 or an errno.
  */
 extern int	grnnd_spawn_builder(const char *path, int sock, pid_t *pid);
 

@@ -93,7 +93,7 @@ grnnd_plan_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping
 			return;
 		}
 	}
-	grnnd_build_let_go(build);
+	grnnd_build_release_builder(build);
 }
 
 void
@@ -193,7 +193,7 @@ end_awaiting(GrnndBuild *build, GrnndGrouping *grouping)
 	pg_write_barrier();
 	pg_atomic_write_u32(&grouping->awaited, 0);
 	ConditionVariableBroadcast(&grouping->changed);
-	grnnd_build_let_go(build);
+	grnnd_build_release_builder(build);
 }
 
 /* Groups of all lists. */

@@ -638,7 +638,7 @@ write_all(GrnndNewIndex *new, Shared *shared, GrnndBuild *build, GrnndPageWriter
 	return blocks;
 }
 
-/* A GrnndLookFn. */
+/* A GrnndProgressFn. */
 static void
 report_emptied(void *arg, uint64 done, uint64 of)
 {
