@@ -1,18 +1,18 @@
 /*
- * check.c - grnnd_check(): checks every property that an index must have, and returns one
- * row for each violation.
+ * check.c - grnnd_check(): checks every property that an index must have, and returns one row for
+ * each violation.
  *
- * The first pass over the pages notes what each record is, in four bytes a record.  The
- * second pass compares edges and chains with these notes.  If the notes take more than a
- * third of maintenance_work_mem, there is one second pass for each range of ids that fits.
- * Heap TIDs are compared with each other and with the table in check_tids.c.
+ * The first pass over the pages stores a mark of four bytes for each record.  The second pass
+ * compares edges and chains with the marks.  If the marks take more than a third of
+ * maintenance_work_mem, there is a second pass for each range of ids that fits.  check_tids.c
+ * compares heap TIDs with each other and with the table.
  *
- * Inserts, vacuum and fits are kept out of the index meanwhile, because a change between the
- * passes would look like damage.  That takes locks of the index itself (lock.h) and no more than
- * a reader's on the table: a concurrent build of any index there waits for our snapshot, so
- * waiting for the lock that it holds on the table would be a deadlock.  Rows are those that a
- * snapshot sees which is taken behind these locks.  On a standby, where they cannot be had, replay
- * may cause false reports.
+ * Inserts, vacuum and fits are locked out during a check, because a change between the passes
+ * would look like damage.  The check takes locks of the index itself (lock.h), and on the table
+ * only a reader's lock.  A stronger lock on the table could deadlock: a concurrent index build on
+ * the table waits for the check's snapshot and holds a lock on the table.  The check reads rows by
+ * a snapshot taken under these locks.  A standby cannot take the locks, so replay may cause false
+ * reports there.
  */
 #include "postgres.h"
 
@@ -54,9 +54,9 @@
 #include "graph/stored/filter.h"
 #include "graph/stored/prune.h"
 
-/* A mark: what the second pass has to know of a record. */
-#define MARK_STATE 7			/* these bits: GrnState */
-#define LEAST_MARKS 4096		/* for so many ids at once there is memory in any case */
+/* A mark: the part of a record that the second pass needs. */
+#define MARK_STATE 7			/* the bits of GrnState */
+#define LEAST_MARKS 4096		/* at least this number of marks, whatever the memory */
 
 PG_FUNCTION_INFO_V1(grnnd_check);
 
@@ -116,7 +116,7 @@ grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
 
 	if (PageIsNew(page))
 	{
-		/* a crash between extension and first use leaves these */
+		/* a crash between extension and first use leaves zero pages */
 		if (kind != GRNND_NODES && kind != GRNND_TAIL)
 			grnnd_report(c, block, -1, "zero page");
 		return false;
@@ -137,7 +137,10 @@ grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
 	return true;
 }
 
-/* What all edges to a node have to agree on with its record: code and signature. */
+/*
+ * Hash of the code, factor and signature.  All edges to a node must have the hash of the node's
+ * record.
+ */
 static uint32
 hash_edge(const Check *c, const GrnndEdge *edge)
 {
@@ -184,7 +187,7 @@ set_mark(Check *c, const GrnRecord *rec, uint32 id)
 /* ---- first pass ---- */
 
 static void
-take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
+add_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const uint8_t *bytes = GRN_REC_PTR(rec, l->off_tids);
@@ -203,9 +206,9 @@ take_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 	}
 }
 
-/* vec: its own vector; NULL where that cannot be read, or is not wanted. */
+/* Checks and marks a record.  vec: its own vector; NULL if unreadable or not needed. */
 static void
-take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
+check_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const char *what = grn_record_check(l, rec, id, c->limit);
@@ -229,15 +232,15 @@ take_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 		grnnd_set_add(&c->killed, id);
 	if (rec->state == GRN_NODE)
 	{
-		take_tids(c, rec, id, rec->ntids,
-				  vec != NULL ? grnnd_own_digest(c->own, vec, rec->error) : GRNND_NO_DIGEST);
+		add_tids(c, rec, id, rec->ntids,
+				 vec != NULL ? grnnd_own_digest(c->own, vec, rec->error) : GRNND_NO_DIGEST);
 		if (!grnnd_signature_fits(c->ix, c->books, rec))
 			grnnd_report_record(c, id, "its signature is not that of its values", GRN_INVALID_ID);
 	}
 	else if (rec->state == GRN_TIDS)
 	{
 		grnnd_set_add(&c->chains, id);
-		take_tids(c, rec, id, rec->ntids16, GRNND_NO_DIGEST);
+		add_tids(c, rec, id, rec->ntids16, GRNND_NO_DIGEST);
 	}
 	else if (rec->state == GRN_DEAD && (rec->ntids > 0 || rec->next != GRN_INVALID_ID))
 		grnnd_report_record(c, id, "dead node has heap TIDs", GRN_INVALID_ID);
@@ -293,14 +296,14 @@ first_pass(Check *c, char *page)
 		{
 			const GrnRecord *rec = grnnd_page_record(page, c->ix, i);
 
-			take_record(c, rec, first + i, grnnd_own_vector(c, rec, first + i));
+			check_record(c, rec, first + i, grnnd_own_vector(c, rec, first + i));
 		}
 	}
 }
 
 /* ---- second pass ---- */
 
-/* Marks the records from an id on, as many as there is room for. */
+/* Marks the records from id `first` on, as many as the marks hold. */
 static void
 mark_range(Check *c, uint32 first, char *page)
 {
@@ -320,7 +323,10 @@ mark_range(Check *c, uint32 first, char *page)
 	}
 }
 
-/* An insert that hangs a node on a dead one does not look up that one's signature. */
+/*
+ * Does the signature let every filter pass?  An insert that links a dead node to its new node uses
+ * such a signature, because the insert does not read the dead node's signature.
+ */
 static bool
 is_any(const GrnLayout *l, const uint8_t *sig)
 {
@@ -377,7 +383,7 @@ grnnd_chain_record(Check *c, uint32 id)
 		c->chain_block = block;
 	}
 	rec = grnnd_page_record(c->chain_page, c->ix, grn_node_slot(&c->ix->layout, id));
-	/* replay on a standby may have changed it */
+	/* replay on a standby may have changed the record */
 	return rec->state == GRN_TIDS ? rec : NULL;
 }
 
@@ -394,7 +400,7 @@ check_chain(Check *c, uint32 head, const GrnRecord *rec)
 			grnnd_report_record(c, head, "chain of heap TIDs leads to another kind of record,", id);
 			return;
 		}
-		/* also ends the walk of a circle */
+		/* also ends the walk around a cycle */
 		if (!grnnd_set_add(&c->chained, id))
 		{
 			grnnd_report_record(c, head, "chain of heap TIDs enters a record for the second time,", id);
@@ -405,7 +411,7 @@ check_chain(Check *c, uint32 head, const GrnRecord *rec)
 	}
 }
 
-/* Checks all edges to the records that are marked, and once all chains. */
+/* Checks all edges to marked records.  Also checks all chains if `chains` is set. */
 static void
 second_pass(Check *c, char *page, bool chains)
 {
@@ -424,7 +430,7 @@ second_pass(Check *c, char *page, bool chains)
 			const GrnRecord *rec = grnnd_page_record(page, c->ix, i);
 			uint32		id = first + i;
 
-			/* what the first pass reported is not looked at again */
+			/* skip records that the first pass has reported */
 			if (rec->state != GRN_NODE || grnnd_set_has(&c->damaged, id))
 				continue;
 			check_edges(c, rec, id);
@@ -434,7 +440,7 @@ second_pass(Check *c, char *page, bool chains)
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the check ---- */
 
 static void
 check_entries(Check *c, char *page)
@@ -458,7 +464,7 @@ check_entries(Check *c, char *page)
 		GrnState	state = GRN_FREE;
 		uint32		mark = 0;
 
-		/* signatures are not on the page: the record's own will do */
+		/* the entry page has no signatures, so use the record's own signature */
 		edge.factor = ((const GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i];
 		edge.code = (const uint8_t *) payload + GRNND_ENTRY_OFF_CODES + i * l->code_bytes;
 		if (id >= c->limit)
@@ -480,7 +486,7 @@ check_entries(Check *c, char *page)
 	}
 }
 
-/* The memory for marks, lists and sort, which is maintenance_work_mem without the sets. */
+/* Divides maintenance_work_mem, less the sets, into thirds for marks, lists and the sort. */
 static void
 divide_memory(Check *c)
 {
@@ -496,7 +502,7 @@ divide_memory(Check *c)
 	grnnd_set_init(&c->reported, c->limit);
 	grnnd_set_init(&c->damaged, c->limit);
 
-	/* whole pages */
+	/* round up to whole pages */
 	c->nmarks = (uint32) Min(Max(third / sizeof(uint32), LEAST_MARKS), c->limit);
 	c->nmarks = Max((c->nmarks + l->per_page - 1) / l->per_page * l->per_page, 1);
 	c->marks = palloc_extended((Size) c->nmarks * sizeof(uint32),
@@ -514,7 +520,7 @@ check_index(Check *c, bool heapallindexed)
 	const GrnSigBook *books = grnnd_index_anew(c->index)->books;
 
 	c->ix = grnnd_index_shape(c->index);
-	/* the description does not keep them for long */
+	/* copy the books, because the cached description may free them */
 	if (books != NULL)
 		c->books = memcpy(palloc(c->ix->attrs->n * sizeof(GrnSigBook)), books,
 						  c->ix->attrs->n * sizeof(GrnSigBook));
@@ -529,7 +535,7 @@ check_index(Check *c, bool heapallindexed)
 		c->own = grnnd_own_begin(c->index, c->ix);
 	divide_memory(c);
 
-	/* the codec's pages are room alone until a fit writes them */
+	/* the codec's pages are unused until a fit writes them */
 	for (uint32 i = c->ix->meta.fit_state == GRNND_UNFITTED ? c->ix->meta.codec_pages : 0;
 		 i < c->ix->meta.codec_pages + c->ix->meta.centre_pages; i++)
 		(void) grnnd_copy_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
@@ -543,7 +549,7 @@ check_index(Check *c, bool heapallindexed)
 	}
 	grnnd_reach_run(&c->reach);
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
-	/* lists are read record by record: replay would change them meanwhile */
+	/* replay on a standby would change lists while they are read */
 	if (c->damaged.count == 0 && !RecoveryInProgress())
 		grnnd_check_lists(c->index, c->ix, c->books, c->strategy, c->limit,
 						  heapallindexed ? c->snapshot : NULL, report_to, c, &c->unlisted);

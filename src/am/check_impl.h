@@ -1,6 +1,6 @@
 /*
  * check_impl.h - the state of a check, for check.c (pages, records, edges and chains) and
- * check_tids.c (heap TIDs, and the rows of the table).
+ * check_tids.c (heap TIDs and rows of the table).
  */
 #ifndef GRNND_CHECK_IMPL_H
 #define GRNND_CHECK_IMPL_H
@@ -21,69 +21,72 @@ typedef struct Check
 	Relation	heap;
 	Relation	index;
 	const GrnndIndex *ix;
-	const GrnSigBook *books;	/* a copy */
+	const GrnSigBook *books;	/* a copy of the index's books */
 	ReturnSetInfo *result;
 	BufferAccessStrategy strategy;
 	Snapshot	snapshot;
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
 	BlockNumber heap_blocks;
-	uint32		limit;			/* ids */
-	/* marks of ids from first_mark on: state, and a hash of a node's own code and factor */
+	uint32		limit;			/* upper bound of ids */
+	/*
+	 * marks of ids from first_mark on: a record's state, and a hash of a node's code, factor and
+	 * signature
+	 */
 	uint32	   *marks;			/* [nmarks] */
 	uint32		first_mark;
 	uint32		nmarks;
-	GrnndSet	chains;			/* GRN_TIDS records */
-	GrnndSet	chained;		/* those of them found in a chain */
-	GrnndSet	killed;			/* those with GRN_KILLED */
-	GrnndSet	unlisted;		/* records with a value of which no list has the node */
-	GrnndSet	reported;		/* records that no search can find, or not as they should */
-	GrnndSet	damaged;		/* what could not be read, and is reported */
+	GrnndSet	chains;			/* ids of GRN_TIDS records */
+	GrnndSet	chained;		/* GRN_TIDS records found in a chain */
+	GrnndSet	killed;			/* records with GRN_KILLED */
+	GrnndSet	unlisted;		/* records with a value whose list lacks the node */
+	GrnndSet	reported;		/* records that searches cannot use correctly, already reported */
+	GrnndSet	damaged;		/* records that could not be read, already reported */
 	GrnndReach	reach;
 	char	   *tail_page;
-	char	   *spanning;		/* gathers an own vector of several pages */
-	char	   *chain_page;		/* the copy of block chain_block, if that is valid */
+	char	   *spanning;		/* buffer for an own vector of several pages */
+	char	   *chain_page;		/* a copy of block chain_block, if that is valid */
 	BlockNumber chain_block;
 	/*
-	 * (block << 16 | offset, id of the record that holds it, digest of the values beside it,
-	 * GrnndOwn's digest)
+	 * rows: (block << 16 | offset, id of the record with the TID, hash of the values beside the
+	 * TID, digest by GrnndOwn)
 	 */
 	Tuplesortstate *tids;
 	TupleTableSlot *tid_slot;
-	GrnndOwn   *own;			/* heapallindexed: own vectors and the rows'; else NULL */
-	uint8	   *attrs;			/* [attr_bytes] heapallindexed: scratch */
-	MemoryContext values;		/* what forming those takes */
+	GrnndOwn   *own;			/* with heapallindexed: compares own vectors with rows; else NULL */
+	uint8	   *attrs;			/* with heapallindexed: [attr_bytes], scratch */
+	MemoryContext values;		/* memory for forming these values */
 } Check;
 
 /* ---- check.c ---- */
 
-/* slot -1: the whole page; block invalid: no page in particular. */
+/* Reports a fault.  slot -1: the whole page; invalid block: no page. */
 extern void grnnd_report(Check *c, BlockNumber block, int slot, const char *format,...)
 			pg_attribute_printf(4, 5);
-/* other: a further id that the text ends with, or GRN_INVALID_ID. */
+/* Reports a fault of a record.  other: a second id that ends the text, or GRN_INVALID_ID. */
 extern void grnnd_report_record(Check *c, uint32 id, const char *what, uint32 other);
-/* Copies a page; false where it is not one of this kind, which is reported. */
+/* Copies a page.  Returns false and reports a page of another kind. */
 extern bool grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page);
 /*
- * A record's own vector, good until the next call.  Reads and checks the pages that follow the
- * record's.  NULL where they cannot be read, and without heapallindexed.
+ * A record's own vector, valid until the next call.  Reads and checks the later pages of a
+ * spanning record.  Returns NULL if they cannot be read, and without heapallindexed.
  */
 extern const void *grnnd_own_vector(Check *c, const GrnRecord *rec, uint32 id);
-/* A record of heap TIDs, or NULL where it is something else. */
+/* A GRN_TIDS record, or NULL if the id is something else. */
 extern const GrnRecord *grnnd_chain_record(Check *c, uint32 id);
 
 /* ---- check_tids.c ---- */
 
-/* Begins the sort of heap TIDs in so much memory. */
+/* Begins the sort of heap TIDs with `memory` bytes. */
 extern void grnnd_begin_tids(Check *c, Size memory);
 /*
- * Adds a heap TID of a record, the values [attr_bytes] beside it, and the digest of the record's
- * own vector (GRNND_NO_DIGEST: not known).
+ * Adds a heap TID of a record to the sort.  attrs: [attr_bytes] values beside the TID; digest: of
+ * the record's own vector, or GRNND_NO_DIGEST.
  */
 extern void grnnd_put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest);
-/* heapallindexed: adds the heap TIDs of the table. */
+/* With heapallindexed: adds the heap TIDs of the table. */
 extern void grnnd_check_heap(Check *c);
-/* Goes through all heap TIDs in their order. */
+/* Compares all heap TIDs in their order. */
 extern void grnnd_check_tids(Check *c);
 
 #endif							/* GRNND_CHECK_IMPL_H */

@@ -1,7 +1,8 @@
 /*
- * check_lists.c - grnnd_check()'s look at lists by values: that each chain is sound, that guides
- * name all groups, each once, that a row has its node's code and signature, and that each node is
- * in the lists of its TIDs' values.  What elements an array has is known from the table alone.
+ * check_lists.c - the check of lists of values, for grnnd_check().  Each chain must be sound.
+ * Guides must name all groups exactly once.  A list's row must have its node's code and signature.
+ * Each node must be in the lists of its TIDs' values.  Only the table has the elements of an
+ * array.
  */
 #include "am/check_lists.h"
 
@@ -20,14 +21,14 @@ typedef struct Lists
 	BufferAccessStrategy strategy;
 	GrnndReportFn report;
 	void	   *arg;
-	uint32		limit;			/* ids */
+	uint32		limit;			/* upper bound of ids */
 	GrnRecord  *node;			/* copies of records */
 	GrnRecord  *list;
 	GrnRecord  *guide;
-	GrnndSet	groups;			/* records of groups that guides name, of all columns so far */
-	GrnndSet	listed;			/* value_bit()s of nodes that are in lists of one column */
+	GrnndSet	groups;			/* records of groups named by guides, of all columns so far */
+	GrnndSet	listed;			/* value_bit()s of nodes in lists of the current column */
 	GrnndSet   *unlisted;
-	GrnndRowElements *table;	/* NULL: there are no arrays, or the table is not to be read */
+	GrnndRowElements *table;	/* NULL: no column is an array, or the table must not be read */
 } Lists;
 
 bool
@@ -49,8 +50,8 @@ grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRec
 }
 
 /*
- * The ranks of the lists to which a record's TID i belongs by a column.  Returns how many; none of
- * an array whose elements are not known, or of a row that is not there.
+ * Computes the ranks of a column's lists to which TID i of a record belongs.  Returns their
+ * number: 0 for an array whose elements are unknown, and for a row that does not exist.
  */
 static uint32
 ranks_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i, uint32 *ranks)
@@ -65,8 +66,8 @@ ranks_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i, uint
 }
 
 /*
- * Bits for each node, which say in lists of which values it is: a hash of a value's rank chooses
- * one.  So of eight values that a node is in no list of, seven are noticed.
+ * Bits for each node, one chosen by a hash of a value's rank: the node is in the list of a value
+ * with this bit.  The check thus detects seven of eight values that are missing in lists.
  */
 #define VALUE_BITS(c) ((c)->limit < PG_UINT32_MAX / 8 ? 8 : 1)
 
@@ -76,7 +77,7 @@ value_bit(const Lists *c, uint32 id, uint32 rank)
 	return id * VALUE_BITS(c) + (rank * UINT32_C(0x9E3779B1) >> 24) % VALUE_BITS(c);
 }
 
-/* Is the rank that of a value beside one of the node's own TIDs? */
+/* Is this the rank of a value beside one of the node's own TIDs? */
 static bool
 has_value(const Lists *c, uint32 column, uint32 rank)
 {
@@ -108,7 +109,7 @@ check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 		c->report(c->arg, record, "list holds a value that belongs to another, of node", row.id);
 		return;
 	}
-	/* stale rows do no harm */
+	/* stale rows are harmless */
 	if (grnnd_copy_record(c->index, c->ix, row.id, c->node, c->strategy) != GRN_NODE)
 		return;
 	grnnd_set_add(&c->listed, value_bit(c, row.id, row.rank));
@@ -147,7 +148,7 @@ check_chain(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/* A group of a bucket.  One that vacuum has freed is named still. */
+/* Checks a group of a bucket.  A guide may still name a group that vacuum has freed. */
 static void
 check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
 {
@@ -214,7 +215,10 @@ check_guide(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/* Is a node in the list of a rank?  A fit may have put it in that of many elements instead. */
+/*
+ * Is a node in the list of a rank?  A fit may have put the node into the list of rows with many
+ * elements instead.
+ */
 static bool
 is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
 {
@@ -223,7 +227,7 @@ is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
 		 grnnd_set_has(&c->listed, value_bit(c, node, GRNND_MANY_RANK)));
 }
 
-/* Takes down a record if it holds a TID of whose value the list lacks the node. */
+/* Adds a record to c->unlisted if a list of its TIDs' values lacks the node. */
 static void
 check_values(Lists *c, uint32 column, uint32 id)
 {

@@ -1,5 +1,5 @@
 /*
- * check_lists.h - lists by values, as grnnd_check() looks at them.
+ * check_lists.h - the check of lists of values, for grnnd_check().
  */
 #ifndef GRNND_CHECK_LISTS_H
 #define GRNND_CHECK_LISTS_H
@@ -8,20 +8,22 @@
 #include "am/write/bitset.h"
 #include "utils/snapshot.h"
 
-/* Told of each thing that is wrong with record id, and of another id or GRN_INVALID_ID. */
+/* Reports a fault of record id.  other: a second id, or GRN_INVALID_ID. */
 typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 other);
 
 /*
- * All records below limit are sound.  Nobody inserts meanwhile, or what is reported may be an
- * insert at work.  Records with a TID of whose value no list has the node go to unlisted [limit]:
- * that is a fault only if they hold a row that a query can miss.  snapshot: by which rows of the
- * table are read for the elements of arrays; NULL: these are not looked at.
+ * Checks all lists.  All records below limit must be sound, and inserts must be locked out,
+ * because an unfinished insert looks like a fault.  Records with a TID whose value's list lacks
+ * the node are added to unlisted [limit]; this is a fault only if a query could miss a row.
+ * snapshot: to read arrays' elements from the table; NULL: arrays are not checked.
  */
 extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 							  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot,
 							  GrnndReportFn report, void *arg, GrnndSet *unlisted);
 
-/* Is the node's signature that of its own TIDs' values, but for what stands for any? */
+/*
+ * Is the node's signature the signature of its own TIDs' values?  GRN_SIG_ANY matches every value.
+ */
 extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,
 								 const GrnRecord *rec);
 

@@ -1,9 +1,9 @@
 /*
- * check_own.c - grnnd_check(): the vectors that records keep, compared with the table's rows.
+ * check_own.c - compares the vectors in records with the rows of the table, for grnnd_check().
  *
- * Digests serve for nearly all rows.  They may differ where the vectors are the same, since
- * processors may round differently, and the record of several rows that are the same to the
- * metric keeps the first one's vector.
+ * Comparing digests is enough for nearly all rows.  Digests of equal vectors may differ, because
+ * processors may round differently, and because a record of several rows that are equal by the
+ * metric keeps the first row's vector.
  */
 #include "am/check_own.h"
 
@@ -16,16 +16,16 @@
 #include "nodes/execnodes.h"
 
 /*
- * What another processor's arithmetic may change.  As a share of the vector's length: a row is
- * normalised and rounded with a few roundings of each number, 6e-8 each; 16 of them are allowed.
- * As a share of the error: it is the root of a sum of at most 16,000 squares, whose order is the
- * processor's, 6e-8 each.
+ * Tolerances for another processor's arithmetic.  LENGTH_TOLERANCE, a share of the vector's
+ * length: normalising and rounding a row rounds each number a few times, by 6e-8 each; 16 times
+ * are allowed.  ERROR_TOLERANCE, a share of the error: the error is the root of a sum of at most
+ * 16,000 squares, each rounded by 6e-8, in an order that depends on the processor.
  */
 #define LENGTH_TOLERANCE (16 * FLT_EPSILON / 2)
 #define ERROR_TOLERANCE (GRN_MAX_DIM * FLT_EPSILON / 2)
 /*
- * A difference below 4e-23 has no square in single precision.  16,000 of them are a distance of
- * 5e-21; some more are allowed, because squares near there have few digits.
+ * Differences below 4e-23 have squares that underflow in single precision.  16,000 of them are a
+ * distance of 5e-21.  The tolerance is larger, because squares near the limit have few digits.
  */
 #define LEAST_TOLERANCE 1e-19f
 
@@ -33,10 +33,10 @@ struct GrnndOwn
 {
 	Relation	index;
 	const GrnndIndex *ix;
-	float	   *x;				/* [dim] a row, as the metric compares it */
-	void	   *row;			/* the same in the form of the type */
-	void	   *vec;			/* [vec_bytes] the same as records keep it */
-	/* from the first call of grnnd_own_matches() on */
+	float	   *x;				/* [dim] a row, as the metric compares rows */
+	void	   *row;			/* the row in the form of the type */
+	void	   *vec;			/* [vec_bytes] the row as records store it */
+	/* set by the first call of grnnd_own_matches() */
 	IndexInfo  *info;
 	EState	   *estate;
 };
@@ -64,7 +64,7 @@ grnnd_own_end(GrnndOwn *own)
 	}
 }
 
-/* Forms own->x and own->row. */
+/* Computes own->x and own->row.  Returns false if the row is not indexed. */
 static bool
 form_row(GrnndOwn *own, Datum value)
 {
@@ -112,7 +112,7 @@ grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float err
 	}
 	GetPerTupleExprContext(own->estate)->ecxt_scantuple = row;
 	FormIndexDatum(own->info, row, own->estate, values, isnull);
-	/* the table's scan has found it indexed */
+	/* the scan of the table has found the row indexed */
 	matches = !isnull[0] && form_row(own, values[0]);
 	if (matches)
 	{

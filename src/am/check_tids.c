@@ -1,10 +1,8 @@
 /*
- * check_tids.c - grnnd_check(): heap TIDs.  They are sorted, on disk if they are many, and
- * compared in their order with each other and with the table.
- *
- * With each go two digests: of the values beside it, and of the vector that the record keeps, or
- * those that they should be by the table's row.  Where digests of vectors differ, the two vectors
- * are compared.
+ * check_tids.c - the check of heap TIDs, for grnnd_check().  The TIDs of the index and of the
+ * table are sorted, on disk if necessary, and compared in their order.  Each TID comes with two
+ * digests: of the values beside the TID, and of the record's vector, or the digests that the
+ * table's row should have.  If the vectors' digests differ, the two vectors are compared.
  */
 #include "am/check_impl.h"
 
@@ -23,10 +21,10 @@
 #include "am/cache.h"
 #include "am/page.h"
 
-/* What stands for the record's id at a heap TID that the table has. */
+/* In place of a record's id: the TID comes from the table. */
 #define IN_TABLE (-1)
 
-#define TID_COLUMNS 4			/* of the sort */
+#define TID_COLUMNS 4			/* columns of the sort */
 
 /* ---- the sort ---- */
 
@@ -69,7 +67,7 @@ grnnd_put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 di
 
 /* ---- rows that exist ---- */
 
-/* Puts the row at a heap TID into c->slot, if a query can see it. */
+/* Reads the row at a heap TID into c->slot, if the snapshot sees it. */
 static bool
 fetch_row(Check *c, uint64 tid)
 {
@@ -90,9 +88,9 @@ fetch_row(Check *c, uint64 tid)
 }
 
 /*
- * Reports a record that no search can find, or whose rows it takes for dead, if it holds a row
- * that a query can miss.  Rows of a transaction that was rolled back, or of a crash in the middle
- * of an insert, do not count.  On a standby searches do not rely on GRN_KILLED.
+ * Reports a record that no search finds, or that is wrongly marked as dead, if the record holds a
+ * row visible to the snapshot.  Rows of an aborted transaction, or of an insert interrupted by a
+ * crash, do not count.  On a standby searches ignore GRN_KILLED.
  */
 static void
 check_reached(Check *c, uint32 id, uint64 tid)
@@ -113,7 +111,7 @@ check_reached(Check *c, uint32 id, uint64 tid)
 						: "cannot be reached from the first entry point", GRN_INVALID_ID);
 }
 
-/* Reports a record if the vector that it keeps, and its error, are not those of the table's row. */
+/* Reports a record whose own vector and error do not match the table's row. */
 static void
 check_own(Check *c, uint32 id, uint64 tid)
 {
@@ -123,7 +121,7 @@ check_own(Check *c, uint32 id, uint64 tid)
 
 	if (rec != NULL)
 		id = grn_tids_owner(rec, &version);
-	/* what cannot be read has been reported, and foreign chains are by check_chain() */
+	/* unreadable records are reported already; check_chain() reports foreign chains */
 	if (id >= c->limit || grnnd_set_has(&c->damaged, id) || grnnd_set_has(&c->reported, id))
 		return;
 	c->chain_block = InvalidBlockNumber;
@@ -149,15 +147,17 @@ report_missing(Check *c, uint64 tid)
 				 (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
 }
 
-/* Goes through all heap TIDs in their order, the table's before the index's. */
+/*
+ * Compares all heap TIDs in their order; a TID of the table comes before its record in the index.
+ */
 void
 grnnd_check_tids(Check *c)
 {
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(c->tid_slot->tts_tupleDescriptor,
 													&TTSOpsMinimalTuple);
-	uint64		last = 0;		/* no TID */
+	uint64		last = 0;		/* no TID has this value */
 	int64		last_id = 0;
-	uint64		wanted = 0;		/* digests of row `last` */
+	uint64		wanted = 0;		/* digests of the table's row `last` */
 	int64		wanted_values = 0;
 
 	tuplesort_performsort(c->tids);
@@ -220,7 +220,7 @@ grnnd_check_heap(Check *c)
 	IndexInfo  *info = BuildIndexInfo(c->index);
 	TableScanDesc scan = table_beginscan_strat(c->heap, c->snapshot, 0, NULL, true, true);
 
-	/* rows as our snapshot sees them, as a concurrent build takes them */
+	/* take the rows that the snapshot sees, as a concurrent build does */
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = NULL;

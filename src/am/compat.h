@@ -1,6 +1,6 @@
 /*
- * compat.h - the differences between PostgreSQL 15, 16, 17, 18 and 19 that src/am
- * meets, so that no other file needs to name a version twice.
+ * compat.h - the differences between PostgreSQL 15 to 19 that affect src/am, so that other files
+ * need not test versions.
  */
 #ifndef GRNND_COMPAT_H
 #define GRNND_COMPAT_H
@@ -17,7 +17,7 @@
 #define rd_locator rd_node
 #endif
 
-/* The path of a relation's first file, into an array of char. */
+/* Copies the path of a relation's first file into an array of char. */
 #if PG_VERSION_NUM >= 180000
 #define GRNND_MAIN_PATH(path, rel) \
 	strlcpy(path, relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM).str, sizeof(path))
@@ -30,12 +30,12 @@
 	} while (0)
 #endif
 
-/* 17 has no old_snapshot_threshold any more. */
+/* PostgreSQL 17 removed old_snapshot_threshold. */
 #if PG_VERSION_NUM >= 170000
 #define TestForOldSnapshot(snapshot, relation, page) ((void) 0)
 #endif
 
-/* Before 17 blocks are asked for one by one. */
+/* Before PostgreSQL 17 each block is prefetched by a call of its own. */
 #if PG_VERSION_NUM >= 170000
 #define GRNND_PREFETCH(rel, block, n) \
 	((void) smgrprefetch(RelationGetSmgr(rel), MAIN_FORKNUM, block, (int) (n)))
@@ -47,14 +47,14 @@
 	} while (0)
 #endif
 
-/* 17 numbers processes, not backends. */
+/* PostgreSQL 17 identifies processes instead of backends. */
 #if PG_VERSION_NUM >= 170000
 #define GRNND_PROC_OF(vxid) ProcNumberGetProc((vxid).procNumber)
 #else
 #define GRNND_PROC_OF(vxid) BackendIdGetProc((vxid).backendId)
 #endif
 
-/* Before 18 an executor may stop and go on. */
+/* Before PostgreSQL 18 an executor run could be continued. */
 #if PG_VERSION_NUM >= 180000
 #define GRNND_EXECUTOR_RUN(desc) ExecutorRun(desc, ForwardScanDirection, 0)
 #else
@@ -62,8 +62,8 @@
 #endif
 
 /*
- * 19 asks what a scan is for (SO_NONE: nothing more), wants descriptors of tuples to be finished,
- * has another name for checksums, and keeps what is an enum's alone inside of the setting.
+ * PostgreSQL 19 has flags for scans (SO_NONE: no flags), requires TupleDescFinalize(), renames a
+ * checksum function, and moves the fields of enum settings.
  */
 #if PG_VERSION_NUM >= 190000
 #define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan, SO_NONE)

@@ -1,11 +1,11 @@
 /*
- * first_rows.c - which queries may take rows from an index that leaves some out.
+ * first_rows.c - decides which queries may use an index that leaves out some rows.
  *
  * The index lacks rows whose vector is NULL (or zero, for cosine), and a scan returns a row that
- * it finds too late after farther ones.  A LIMIT on rows in the order of distance sees neither, if
- * each step between the scan and the LIMIT makes a row from that row, from its peers, from earlier
- * rows and from the next row.  A step that reads further would compute wrong values: an aggregate,
- * a sort by another key, or a window whose frame ends with a later row.
+ * is found late after farther rows.  A LIMIT on rows in the order of distance is not affected, if
+ * each step between scan and LIMIT computes a row only from that row, its peers, earlier rows and
+ * the next row.  A step that reads more rows would compute wrong values: an aggregate, a sort by
+ * another key, or a window whose frame ends with a later row.
  */
 #include "am/handler.h"
 
@@ -17,7 +17,7 @@
 #include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 
-/* LIMIT NULL and LIMIT ALL are none. */
+/* Does the query have a LIMIT?  LIMIT NULL and LIMIT ALL do not count. */
 static bool
 has_limit(const Query *parse)
 {
@@ -27,16 +27,16 @@ has_limit(const Query *parse)
 }
 
 /*
- * The order of the rows at a level of the query: a key of the planner's, or a column of the
- * subquery that the level reads.
+ * The order of the rows at a level of the query: a pathkey of the planner, or a column of the
+ * subquery below.
  */
 typedef struct Order
 {
-	const		PathKey *key;	/* NULL: the column */
-	AttrNumber	column;			/* 0: nothing is known */
+	const		PathKey *key;	/* NULL: ordered by the column */
+	AttrNumber	column;			/* 0: the order is unknown */
 } Order;
 
-/* Do rows in this order need no sort for these clauses?  *any: whether the clauses sort at all. */
+/* Are rows in this order sorted by these clauses already?  *any: the clauses require a sort. */
 static bool
 sorts_as(PlannerInfo *root, List *clauses, const Order *order, bool *any)
 {
@@ -60,8 +60,8 @@ sorts_as(PlannerInfo *root, List *clauses, const Order *order, bool *any)
 }
 
 /*
- * Does the function need later rows than the next row and the end of its frame?  lead() with an
- * offset, and lag() with a negative one, may reach beyond the rows of the index.
+ * Does the window function need rows after the next row and the frame's end?  lead() with an
+ * offset, and lag() with a negative offset, may reach beyond the rows of the index.
  */
 static bool
 needs_partition(const WindowFunc * function)
@@ -82,7 +82,7 @@ needs_partition(const WindowFunc * function)
 	}
 }
 
-/* Has the function a result that depends on the frame? */
+/* Does the function's result depend on the frame? */
 static bool
 uses_frame(const WindowFunc * function)
 {
@@ -90,7 +90,7 @@ uses_frame(const WindowFunc * function)
 		function->winfnoid == F_LAST_VALUE || function->winfnoid == F_NTH_VALUE;
 }
 
-/* Does a window compute each row without reading all that follow? */
+/* Can a window compute each row without reading all following rows? */
 static bool
 window_streams(PlannerInfo *root, const WindowClause * window, const List *functions,
 			   const Order *order)
@@ -103,8 +103,8 @@ window_streams(PlannerInfo *root, const WindowClause * window, const List *funct
 				  &sorted))
 		return false;
 	/*
-	 * A frame of peers, without a key to tell rows apart, has all rows.  An offset may reach beyond
-	 * the rows of the index.
+	 * A frame of peers without a sort key contains all rows.  An offset may reach beyond the rows
+	 * of the index.
 	 */
 	bounded = (window->frameOptions & (FRAMEOPTION_END_UNBOUNDED_FOLLOWING | FRAMEOPTION_END_OFFSET_FOLLOWING)) == 0 &&
 		(sorted || (window->frameOptions & FRAMEOPTION_ROWS) != 0);
@@ -118,14 +118,14 @@ window_streams(PlannerInfo *root, const WindowClause * window, const List *funct
 	return true;
 }
 
-/* Does each step of a level hand on rows in their order, without reading all of them first? */
+/* Does each step of a level pass on rows in their order, without reading all rows first? */
 static bool
 level_streams(PlannerInfo *root, const Order *order)
 {
 	const Query *parse = root->parse;
 	bool		any;
 
-	/* rows of UNION ALL come as they are; the planner has no target list yet */
+	/* UNION ALL passes rows on; the planner has no target list for it yet */
 	if (parse->setOperations != NULL)
 		return parse->distinctClause == NIL && parse->sortClause == NIL;
 	if (parse->hasAggs || parse->groupClause != NIL || parse->groupingSets != NIL ||
@@ -150,7 +150,7 @@ level_streams(PlannerInfo *root, const Order *order)
 	return true;
 }
 
-/* The order of a level's rows as the level above sees it. */
+/* The order of a level's rows, as seen by the level above. */
 static Order
 order_above(const PlannerInfo *root, const Order *order)
 {
@@ -185,10 +185,10 @@ grnnd_first_rows(PlannerInfo *root, const IndexPath *path)
 		PlannerInfo *above = root->parent_root;
 
 		/*
-		 * Without a LIMIT of its own a subquery in FROM may be ended by the outer query's, which
-		 * then hands its tuple_fraction down.  (One in an expression is planned before the outer
-		 * query has its relations.)  A cursor's tuple_fraction is no LIMIT: a client may read it to its
-		 * end.
+		 * A subquery in FROM without its own LIMIT may be ended by the LIMIT of the outer query,
+		 * which passes its tuple_fraction down.  (The planner plans a subquery in an expression
+		 * before the outer query's relations.)  A cursor's tuple_fraction is not a LIMIT, because
+		 * a client may read all rows.
 		 */
 		if (root->tuple_fraction == 0 || above == NULL || above->simple_rel_array == NULL ||
 			above->tuple_fraction != root->tuple_fraction)

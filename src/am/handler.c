@@ -1,6 +1,6 @@
 /*
- * handler.c - what the server finds in the library: the access method's handler, and what is done
- * when the library is loaded.
+ * handler.c - the entry points of the library: the access method's handler, and the initialization
+ * at load time.
  */
 #include "am/handler.h"
 
@@ -50,9 +50,8 @@ Datum
 grnnd_handler(PG_FUNCTION_ARGS)
 {
 	/*
-	 * The relcache frees what a handler returns, so the routine cannot be a
-	 * static constant before PostgreSQL 19.  makeNode() zeroes: what is not
-	 * named here is false, 0 or absent.
+	 * The relcache frees the handler's result, so it cannot be a static constant before PostgreSQL
+	 * 19.  makeNode() zeroes all fields not set here.
 	 */
 	IndexAmRoutine *am = makeNode(IndexAmRoutine);
 
@@ -63,7 +62,7 @@ grnnd_handler(PG_FUNCTION_ARGS)
 	am->amoptionalkey = true;
 	am->amsearcharray = true;
 	am->amsearchnulls = true;
-	am->amusemaintenanceworkmem = true; /* each index's part of a parallel vacuum */
+	am->amusemaintenanceworkmem = true; /* for each index of a parallel vacuum */
 	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 	am->amkeytype = InvalidOid;
 

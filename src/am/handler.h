@@ -39,7 +39,7 @@ extern IndexBulkDeleteResult *grnnd_bulkdelete(IndexVacuumInfo *info,
 extern IndexBulkDeleteResult *grnnd_vacuumcleanup(IndexVacuumInfo *info,
 												  IndexBulkDeleteResult *stats);
 
-/* ---- cost.c (options.c and validate.c have headers of their own) ---- */
+/* ---- cost.c (options.h and opclass.h declare the other callbacks) ---- */
 
 struct PlannerInfo;
 struct IndexPath;
@@ -50,12 +50,12 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 
 /* ---- first_rows.c ---- */
 
-/* What a query makes of rows that come in the order of distance, some of which are left out. */
+/* How a query uses rows in the order of distance, some of which are missing. */
 typedef enum GrnndFirstRows
 {
-	GRNND_FIRST_ROWS,			/* takes the first ones, by LIMIT */
-	GRNND_ALL_ROWS,				/* takes all, and would lack some */
-	GRNND_WRONG_VALUES			/* computes values of all, which would be wrong */
+	GRNND_FIRST_ROWS,			/* uses the first rows, by LIMIT */
+	GRNND_ALL_ROWS,				/* uses all rows, and would lack some */
+	GRNND_WRONG_VALUES			/* computes values from all rows, which would be wrong */
 } GrnndFirstRows;
 
 extern GrnndFirstRows grnnd_first_rows(struct PlannerInfo *root, const struct IndexPath *path);

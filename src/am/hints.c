@@ -1,5 +1,5 @@
 /*
- * hints.c - pins pages where they were last; see hints.h.
+ * hints.c - pins pages in the buffers where they were last; see hints.h.
  */
 #include "am/hints.h"
 
@@ -9,23 +9,24 @@
 #include "utils/rel.h"
 
 /*
- * Of the pins by hints one of so many looks the block up all the same: ReadRecentBuffer() does
- * not raise a buffer's usage count, and a page that is read often should stay.  The first is for
- * while pages are missing, so that others are evicted.
+ * One of this number of pins by hints looks the block up nevertheless, because ReadRecentBuffer()
+ * does not raise a buffer's usage count, and a page that is read often should stay.  LOOKUP_EVERY
+ * applies while pages are missing, so that other pages are evicted.
  */
 #define LOOKUP_EVERY 8
 #define LOOKUP_EVERY_IN_MEMORY 64
 
 /*
- * So many more wrong hints than right ones end their use for a search, and at most so many right
- * ones are remembered.  Wrong are those of pages that have gone, and most where a relation has
- * outgrown its hints, or where pages of a run lie apart.
+ * FIRST_TRUST: surplus of wrong hints over right hints that ends the use of hints in a search.
+ * MOST_TRUST: maximum surplus of right hints that counts.  Hints are wrong for evicted pages, and
+ * mostly wrong if a relation has outgrown its hints, or if pages of a run are in scattered
+ * buffers.
  */
 #define FIRST_TRUST 4
 #define MOST_TRUST 16
 
 #ifdef GRNND_TEST_POINTS
-#define MOST_HINTS 64			/* for small relations to have runs, too */
+#define MOST_HINTS 64			/* small relations in tests have runs too */
 #else
 #define MOST_HINTS 1048576		/* power of two; 4 MB */
 #endif
@@ -47,7 +48,10 @@ grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool miss
 
 	if (!BufferIsValid(likely))
 		return InvalidBuffer;
-	/* a look without a lock spares wrong hints the lock; right ones are looked at once more */
+	/*
+	 * test the tag without a lock first: wrong hints then cost no lock, and right hints are
+	 * verified under the lock
+	 */
 	right = GetBufferDescriptor(likely - 1)->tag.blockNum == block;
 	finder->trust = right ? Min(finder->trust + 1, MOST_TRUST) : finder->trust - 1;
 	if (!right || ++finder->pins % every == 0 ||

@@ -1,9 +1,8 @@
 /*
- * hints.h - in which buffers a backend has found pages of an index.
- *
- * Finding a page in the buffer table costs as much as half of the work on it, and reads memory
- * that is seldom in the processor's cache.  So the description of an index remembers where its
- * pages were last; PostgreSQL checks that they still are.
+ * hints.h - hints about the buffers in which a backend has found pages of an index.  Looking a
+ * page up in the buffer table takes half as long as the work on the page, and reads memory that is
+ * seldom in the processor's cache.  So the description of an index stores the last buffer of each
+ * page; PostgreSQL verifies the hint.
  */
 #ifndef GRNND_HINTS_H
 #define GRNND_HINTS_H
@@ -14,12 +13,12 @@
 
 #define GRNND_CACHE_LINE 64
 
-/* What a scan makes of hints. */
+/* A scan's use of hints. */
 typedef struct GrnndFinder
 {
 	const GrnndHints *hints;
-	uint32		pins;			/* of blocks found by their hint */
-	int			trust;			/* in hints; none are taken at 0 */
+	uint32		pins;			/* blocks pinned by hints */
+	int			trust;			/* confidence in hints; at 0 the scan ignores all hints */
 } GrnndFinder;
 
 static inline int32 *
@@ -31,9 +30,9 @@ grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
 }
 
 /*
- * The buffer that has a block, probably, or InvalidBuffer.  Pages that were read one after the
- * other into empty or old buffers, as by grnnd_prewarm(), mostly lie one after the other.  So where
- * a run of blocks shares a hint, one of them tells where the others are.
+ * The buffer that probably has a block, or InvalidBuffer.  Pages that were read in order into
+ * empty or old buffers, for example by grnnd_prewarm(), are mostly in consecutive buffers.  So one
+ * hint serves a run of blocks.
  */
 static inline Buffer
 grnnd_likely_buffer(const GrnndFinder *finder, BlockNumber block)
@@ -51,7 +50,9 @@ grnnd_note_buffer(const GrnndFinder *finder, BlockNumber block, Buffer buffer)
 	*grnnd_hint_of(finder, block) = (int32) ((uint32) buffer - block);
 }
 
-/* Prefetches into the L2 cache: the L1 cache takes few lines at a time, and then cores wait. */
+/*
+ * Prefetches into the L2 cache.  The L1 cache accepts few lines at a time, and cores would wait.
+ */
 static inline void
 grnnd_touch_bytes(const char *from, uint32 bytes)
 {
@@ -59,18 +60,21 @@ grnnd_touch_bytes(const char *from, uint32 bytes)
 		__builtin_prefetch(from + at, 0, 2);
 }
 
-/* Keeps a pointer to a description's hints, which the description may replace between calls. */
+/*
+ * Initializes a finder.  Keeps a pointer to the hints of a description; the description may
+ * replace their array between calls.
+ */
 extern void grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints);
 
 /*
- * Pins a block of the main fork by its hint.  InvalidBuffer: the caller is to look it up, and to
- * note where it is.  missing: pages of the relation had to be read a while ago.
+ * Pins a block of the main fork by its hint.  On InvalidBuffer the caller must look the block up
+ * and call grnnd_note_buffer().  missing: pages of the relation had to be read lately.
  */
 extern Buffer grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool missing);
 
 /*
- * How many hints a relation of so many blocks gets, which is a power of two, and the blocks that
- * share one: 2^*shift.
+ * Number of hints (a power of two) for a relation of `blocks` blocks.  2^*shift blocks share a
+ * hint.
  */
 extern uint32 grnnd_hints_for(BlockNumber blocks, uint32 *shift);
 

@@ -1,6 +1,6 @@
 /*
- * opclass.c - an index's operator class: what it says of the column, and the column's
- * values in the form in which it compares them.
+ * opclass.c - reads an index's operator class, and converts values of its column to stored
+ * vectors.
  */
 #include "am/opclass.h"
 
@@ -32,7 +32,7 @@ grnnd_key(Relation index)
 				 errmsg("the first column of index \"%s\" is no vector",
 						RelationGetRelationName(index)),
 				 errhint("A grnnd index begins with a vector, and columns to filter by follow it.")));
-	/* CREATE OPERATOR CLASS lets through what amvalidate() would report */
+	/* CREATE OPERATOR CLASS accepts faults that amvalidate() would report */
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,
 										index->rd_opcintype[0], &key);
@@ -49,7 +49,10 @@ grnnd_key(Relation index)
 	return key;
 }
 
-/* The operator class of a metric's name beside the default one; InvalidOid: there is none. */
+/*
+ * The operator class TYPE_METRIC_ops in the schema of the default operator class; InvalidOid:
+ * none.
+ */
 static Oid
 opclass_of_metric(Oid am, Oid type, Oid default_class, const char *metric)
 {
@@ -101,7 +104,7 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 							format_type_be(type), string),
 					 errhint("Metrics are l2, ip, cosine and l1, of type bit hamming and jaccard.  In psql, \\dAc grnnd lists operator classes.")));
 	}
-	/* those of filter columns have no support functions */
+	/* operator classes of filter columns have no support functions */
 	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||
 		(name == NULL && !OidIsValid(get_opfamily_proc(get_opclass_family(class_oid), type, type,
 													   GRNND_SUPPORT_TYPE))))
@@ -125,12 +128,15 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 }
 
 /*
- * Largest squared length: distances of two such vectors, (|x| + |y|)^2 at most,
- * cannot overflow either.
+ * Largest squared length: the squared distance of two such vectors, at most (|x| + |y|)^2, cannot
+ * overflow.
  */
 #define MAX_SQUARED_LENGTH (FLT_MAX / 4)
 
-/* dim: 0 for a stand-in, whose numbers overflow where the row's own do not. */
+/*
+ * Raises the error for a vector that is not finite or too long.  dim: 0 for a stand-in, whose
+ * numbers may overflow although the row's numbers do not.
+ */
 static GRNND_NORETURN void
 refuse_vector(GrnForm form, const void *stored, int dim)
 {
@@ -151,23 +157,23 @@ refuse_vector(GrnForm form, const void *stored, int dim)
 			 errhint("Scale the vectors down.")));
 }
 
-/* The share of its length by which a stand-in may be rounded. */
-#define SHORTENED 0.001
+/* The largest rounding of a stand-in, as a share of its length. */
+#define MOST_ROUNDING 0.001
 
 /*
- * Rounds a stand-in x [n] to binary16, so that records can keep it in half the space.  What it
- * stands for is farther away than that, unless its numbers are so small or large that
- * binary16 is too coarse: then it stays.
+ * Rounds a stand-in x [n] to binary16, so that records can keep it in half the space.  The
+ * stand-in's own error is larger than the rounding.  If the numbers are too small or too large for
+ * binary16, x stays unrounded.
  */
 static void
-shorten(float *x, int n)
+round_to_half(float *x, int n)
 {
 	uint16	   *half = palloc(n * sizeof(uint16));
 	float	   *rounded = palloc(n * sizeof(float));
 
 	grn_dist->f16_store(x, n, half);
 	grn_dist->f16_load(half, n, rounded);
-	if (grn_dist->l2_f32(x, rounded, n) <= SHORTENED * SHORTENED * grn_dist->ip_f32(x, x, n))
+	if (grn_dist->l2_f32(x, rounded, n) <= MOST_ROUNDING * MOST_ROUNDING * grn_dist->ip_f32(x, x, n))
 		memcpy(x, rounded, n * sizeof(float));
 	pfree(half);
 	pfree(rounded);
@@ -191,10 +197,10 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 	key->type->load(plain, dim, grn_form_begin(form, out));
 	indexed = !key->metric->normalised || grn_form_normalise(form, out, n);
 	if (n != dim)
-		shorten(out, n);
+		round_to_half(out, n);
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
-	/* not "larger than": so it catches NaN */
+	/* the negated test also catches NaN */
 	if (!(grn_form_norm2(form, out, n) <= MAX_SQUARED_LENGTH))
 		refuse_vector(form, out, grnnd_has_stand_ins(key->type) ? 0 : n);
 	return indexed;

@@ -1,5 +1,5 @@
 /*
- * opclass.h - what an index's operator class says of its column.
+ * opclass.h - the type and metric of an index's column, from its operator class.
  */
 #ifndef GRNND_OPCLASS_H
 #define GRNND_OPCLASS_H
@@ -14,8 +14,8 @@
 #include "graph/metric.h"
 
 /*
- * What an operator class says of its column: the type, by support function 1, and the
- * metric, by support function 2.  Both are f(internal) returns internal (src/am/types).
+ * An operator class names the type of its column by support function 1, and the metric by support
+ * function 2.  Both are f(internal) returns internal (src/am/types).
  */
 #define GRNND_SUPPORT_TYPE 1
 #define GRNND_SUPPORT_METRIC 2
@@ -26,45 +26,45 @@ typedef struct GrnndType
 {
 	const char *name;			/* "vector" */
 	int			max_dim;
-	/* dimensions of a detoasted value */
+	/* returns the dimensions of a detoasted value */
 	int			(*dim) (Datum value);
-	GrnForm		form;			/* that holds every value exactly, or every stand-in */
-	/* writes a detoasted value's [grnnd_graph_dim()] numbers, as that form has them */
+	GrnForm		form;			/* form that holds every value, or every stand-in, exactly */
+	/* writes the [grnnd_graph_dim()] numbers of a detoasted value in that form */
 	void		(*load) (Datum value, int dim, void *out);
 
 	/*
-	 * The rest is NULL where the numbers are the row's own.  Where it is not, they are a
-	 * stand-in of the row: a vector whose distances are near the operator's.  The metric then
-	 * says how stand-ins compare, and a scan reads the table's rows and computes their
-	 * distances by the operator (rerank.c).
+	 * The following fields are NULL if the numbers are the row's own.  Otherwise the numbers are a
+	 * stand-in of the row: a vector whose distances are near the operator's.  The metric compares
+	 * stand-ins, and a scan reads the table's rows and computes their distances by the operator
+	 * (rerank.c).
 	 */
-	/* dimensions of the stand-ins of a column of so many */
+	/* returns the dimensions of stand-ins for a column of dim dimensions */
 	int			(*graph_dim) (int dim);
 	/*
-	 * The operator's value that the row whose stand-in compared so has likely at least; errors:
-	 * the share of those that are likely, 1 or less.
+	 * Returns a likely lower bound of the operator's value, from the comparison of a stand-in.
+	 * errors: share (at most 1) of the likely error that is subtracted.
 	 */
 	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim,
 								 double errors);
-	/* stand-ins of columns of so many dimensions at most are the rows themselves */
+	/* up to this number of dimensions, stand-ins are the rows themselves */
 	int			most_exact;
 } GrnndType;
 
-/* Dimensions of the vectors that an index keeps of a column of so many. */
+/* Dimensions of an index's vectors for a column of dim dimensions. */
 static inline int
 grnnd_graph_dim(const GrnndType *type, int dim)
 {
 	return type->graph_dim == NULL ? dim : type->graph_dim(dim);
 }
 
-/* Whether the numbers of a type are a stand-in of the row. */
+/* Are the numbers of this type stand-ins of rows? */
 static inline bool
 grnnd_has_stand_ins(const GrnndType *type)
 {
 	return type->likely_bound != NULL;
 }
 
-/* Whether the numbers of a column of so many dimensions are the rows themselves. */
+/* Are the numbers of a column of dim dimensions the rows themselves? */
 static inline bool
 grnnd_keeps_rows(const GrnndType *type, int dim)
 {
@@ -72,8 +72,8 @@ grnnd_keeps_rows(const GrnndType *type, int dim)
 }
 
 /*
- * Whether scans rank rows by what they read of the table (rerank.c), as records keep them in a
- * form that may round some.
+ * Do scans read rows of the table for their distances (rerank.c), because records may keep rounded
+ * rows or stand-ins?
  */
 static inline bool
 grnnd_reranks(const GrnndType *type, GrnForm form)
@@ -81,7 +81,7 @@ grnnd_reranks(const GrnndType *type, GrnForm form)
 	return grnnd_has_stand_ins(type) || (form != type->form && !grn_form(form)->lossless);
 }
 
-/* What is known of an index's vector column by its operator class. */
+/* The type and metric of an index's vector column. */
 typedef struct GrnndKey
 {
 	const GrnndType *type;
@@ -90,23 +90,29 @@ typedef struct GrnndKey
 
 /* ---- opclass.c ---- */
 
-/* What its operator class says; an error where that is not sound (not for hot paths). */
+/*
+ * Reads the operator class of an index.  Raises an error if the operator class is not valid.
+ * Slow: not for every scan or insert.
+ */
 extern GrnndKey grnnd_key(Relation index);
 /*
- * The same of an operator class for a type, and in *family its family, unless that is NULL.  It is
- * given by its name, or by that of a metric alone, as in TYPE_METRIC_ops beside the default one,
- * which NULL stands for.  Errors: 42804 where there is none.
+ * Finds an operator class for a type; *family (unless family is NULL) becomes its operator family.
+ * name: the operator class's name, a metric's name as in TYPE_METRIC_ops, or NULL for the default
+ * operator class.  Errors: 42704 for an unknown name, 42804 if the type has no such operator
+ * class.
  */
 extern GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family);
 /*
- * The vector that an index keeps of a value of a column of dim dimensions, as the metric
- * compares it: a stored vector of grnnd_graph_dim() numbers in the form of the type,
- * grn_form_bytes() at any address.  Errors: 22000 for other dimensions, NaN and infinity;
- * 22003 for vectors so long that distances would overflow.  False: not indexed (zero under
- * cosine).
+ * Converts a value of a column of dim dimensions to the stored vector that the metric compares:
+ * grnnd_graph_dim() numbers in the form of the type, out: grn_form_bytes() at any address.
+ * Errors: 22000 for other dimensions, NaN and infinity; 22003 for vectors so long that distances
+ * would overflow.  Returns false if the value is not indexed (zero under cosine).
  */
 extern bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
-/* The same as floats, and in *row, unless row is NULL, that stored vector (palloc'd). */
+/*
+ * grnnd_form_row() with floats as the result.  *row (unless row is NULL) becomes the stored
+ * vector, palloc'd.
+ */
 extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out,
 							  void **row);
 
@@ -114,8 +120,8 @@ extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *
 
 extern bool grnnd_validate(Oid opclass);
 /*
- * What is wrong with the support function of that number of an operator class for a type,
- * or NULL; then *key has what it returned.
+ * Checks support function `number` of an operator class for a type.  Returns NULL and stores the
+ * function's result in *key, or returns a text that describes the problem.
  */
 extern const char *grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key);
 extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,

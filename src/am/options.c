@@ -13,8 +13,8 @@
 #include "am/grnnd.h"
 
 /*
- * Bounds of the build parameters.  Where the user gives none, GrnndOptions holds
- * 0, which lies outside these bounds, and the builder chooses.
+ * Bounds of the build parameters.  GrnndOptions holds 0, outside these bounds, for a parameter
+ * that is not given; the builder then chooses.
  */
 #define MIN_POOL 8
 #define MAX_POOL GRN_MAX_DEGREE
@@ -22,9 +22,9 @@
 #define MIN_RHO 0.01
 
 /*
- * hnsw's parameters, within the bounds that pgvector sets.  m links a layer, and twice as
- * many in the lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbours are
- * not worth their bytes: src/graph/stored/README, "Degrees instead of hnsw's m".
+ * Bounds of hnsw's parameters, as in pgvector.  m links in each layer, and twice as many in the
+ * lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbours are not worth their
+ * bytes: src/graph/stored/README, "Degrees instead of hnsw's m".
  */
 #define MIN_M 2
 #define MAX_M 100
@@ -54,7 +54,7 @@ static relopt_enum_elt_def layouts[] =
 void
 grnnd_init_options(void)
 {
-	/* They matter to the next build or to the plans to come, so no query has to wait. */
+	/* The parameters affect only later builds and plans, so queries need not wait. */
 	LOCKMODE	lock = ShareUpdateExclusiveLock;
 
 	kind = add_reloption_kind();
@@ -83,7 +83,7 @@ grnnd_init_options(void)
 					   0, 0, GRNND_MAX_TARGET, lock);
 }
 
-/* 0 stands for the builder's choice.  A NaN is not within any bounds. */
+/* 0 stands for the builder's choice.  NaN is outside all bounds. */
 static bool
 is_within(double value, double low, double high)
 {
@@ -101,8 +101,8 @@ grnnd_params_are_valid(const GrnGraphParams *params)
 }
 
 /*
- * Says once a statement (a partitioned table's partitions are asked one by one) which
- * of hnsw's parameters do nothing here, so that they are not used for tuning.
+ * Raises a NOTICE about parameters of hnsw that have no effect here.  Once a statement, because
+ * each partition of a table calls this function.
  */
 static void
 notice_hnsw_options(const GrnndOptions *opts)
@@ -131,9 +131,9 @@ notice_hnsw_options(const GrnndOptions *opts)
 }
 
 /*
- * Most neighbours of a record: degree, else by m, else the default for so many dimensions and
- * columns.  hnsw's own default of m, which clients send unasked, stands for that default, and a
- * larger m never takes it below.
+ * The maximum number of neighbours of a record: `degree`, else from m, else the default for these
+ * dimensions and columns.  hnsw's own default of m counts as not given, because clients send it
+ * unasked.  A larger m never lowers the degree below the default.
  */
 uint32
 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows)
@@ -147,7 +147,7 @@ grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec 
 	records.form = grn_layout_form(keep, rows->dim, 0, opts->codes, rows->form, rows->payload);
 	records.degree = grn_default_degree(rows->dim, records.form, opts->codes, rows->payload);
 	by_default = opts->codes ? grn_degree_beside_columns(&records) : records.degree;
-	/* clients that send m unasked do not mean to make a small index a large one */
+	/* clients that send m unasked do not want a larger index */
 	if (opts->m == 0 || opts->m == DEFAULT_M || grn_is_compact(records.form, rows->dim))
 		return by_default;
 	by_m = Min(Max(2 * (uint32) opts->m, GRN_MIN_DEGREE), MAX_DEGREE_OF_M);

@@ -13,27 +13,29 @@
 typedef struct GrnndOptions
 {
 	int32		vl_len_;
-	int			degree;			/* 0: by m or by dimension */
+	int			degree;			/* 0: from m, or the default */
 #ifdef GRNND_TEST_POINTS
 	int			t1,
-				t2;				/* rounds of the build, for tests that want it long; 0: the default */
+				t2;				/* rounds of the build, for tests that need long builds; 0: the
+								 * default */
 #endif
 	int			seed;
 	bool		codes;
-	int			m;				/* hnsw's; 0: not given */
-	int			ef_construction;	/* hnsw's; not used */
+	int			m;				/* hnsw's parameter; 0: not given */
+	int			ef_construction;	/* hnsw's parameter; ignored */
 	int			layout;			/* GrnKeep */
-	int			ef_search;		/* of scans; 0: not given */
-	double		target_recall;	/* the same */
+	int			ef_search;		/* width of scans; 0: not given */
+	double		target_recall;	/* 0: not given */
 } GrnndOptions;
 
 extern bytea *grnnd_options(Datum reloptions, bool validate);
 /*
- * The degree by these options, or by default for rows of that dimension and form beside columns of
- * so many bytes.  keep: how the build keeps vectors, which may follow from more than opts->layout.
+ * The degree from the storage parameters, or the default degree.  keep: how the build keeps
+ * vectors, which may differ from opts->layout.  rows: dimension, form and filter columns of the
+ * rows.
  */
 extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
-/* Are numbers of a graph within the bounds of the storage parameters of their names? */
+/* Are the parameters within the bounds of the storage parameters? */
 extern bool grnnd_params_are_valid(const GrnGraphParams *params);
 extern void grnnd_init_options(void);
 

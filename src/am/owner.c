@@ -1,6 +1,5 @@
 /*
- * owner.c - indexes that functions are asked about: opening them, who owns a relation, and acting
- * as a table's owner.
+ * owner.c - opens indexes for functions, checks privileges, and switches to a table's owner.
  */
 #include "am/owner.h"
 
@@ -59,7 +58,7 @@ grnnd_name_of(Oid relation)
 	return name != NULL ? quote_identifier(name) : psprintf("%u", relation);
 }
 
-/* Is this relation an index of ours?  *valid: and finished. */
+/* Is this relation an index of ours?  *valid: the index is ours and valid. */
 static bool
 is_our_index(Form_pg_index entry, bool *valid)
 {
@@ -96,9 +95,8 @@ refuse_several(Oid table, List *indexes)
 }
 
 /*
- * The index that a function is asked about: the relation itself, or the only index of ours of a
- * table.  An index that is not valid counts where no other exists.  Error: 42809 for a table with
- * several.
+ * The index for a function's argument: the relation itself, or a table's only index of ours.  An
+ * invalid index counts if the table has no valid one.  Error: 42809 for a table with several.
  */
 static Oid
 index_of(Oid oid)
@@ -195,7 +193,7 @@ grnnd_open_index(Oid oid, GrnndRightFn right, LOCKMODE mode, bool gone_ok, Relat
 		index = try_relation_open(oid, AccessShareLock);
 	if (index == NULL)
 	{
-		/* either may have gone while we waited for its lock */
+		/* either relation may have been dropped during the wait for its lock */
 		if (!gone_ok || get_rel_name(oid) != NULL)
 			refuse(oid);
 		if (*heap != NULL)

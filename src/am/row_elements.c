@@ -1,9 +1,9 @@
 /*
- * row_elements.c - elements of arrays, read from rows of the table by their TIDs.
+ * row_elements.c - reads the elements of arrays from rows of the table by their TIDs.
  *
- * Who sees which version of a row is not asked where lists are made.  A standby's query may see one
- * that is dead here, until what removes it is replayed there.  And of the versions that a TID leads
- * to (HOT), those from before the index may have other arrays than the one that was indexed.
+ * Lists are made without regard to visibility.  A standby's query may see a version that is dead
+ * here, until replay of its removal.  Versions of a TID (HOT) from before the index may have other
+ * arrays than the indexed version.
  */
 #include "am/row_elements.h"
 
@@ -26,17 +26,19 @@ struct GrnndRowElements
 	Relation	heap;
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
-	AttrNumber	numbers[INDEX_MAX_KEYS];	/* of filter columns in the table; 0: an expression */
-	ExprState  *expressions[INDEX_MAX_KEYS];	/* of those that are arrays */
-	Bitmapset  *uses[INDEX_MAX_KEYS];	/* table columns of these, as pull_varattnos() has them */
+	AttrNumber	numbers[INDEX_MAX_KEYS];	/* filter columns' numbers in the table; 0: an
+											 * expression */
+	ExprState  *expressions[INDEX_MAX_KEYS];	/* expressions of array columns */
+	Bitmapset  *uses[INDEX_MAX_KEYS];	/* table columns in these expressions, as by
+										 * pull_varattnos() */
 	EState	   *estate;
 	Snapshot	snapshot;
-	bool		pushed;			/* a snapshot for functions */
-	MemoryContext row;			/* while one is read */
+	bool		pushed;			/* this struct pushed a snapshot for functions */
+	MemoryContext row;			/* memory for reading one row */
 	uint8	   *elements;		/* [attrs->element_bytes] */
 };
 
-/* Finds the table's columns, and makes expressions ready. */
+/* Fills the column numbers and prepares the expressions. */
 static void
 prepare(GrnndRowElements *r, Relation index)
 {
@@ -103,7 +105,7 @@ grnnd_elements_end(GrnndRowElements *r)
 	pfree(r);
 }
 
-/* Has one of the arrays beside a TID an element? */
+/* Does one of the arrays beside a TID have an element? */
 static bool
 has_elements(const GrnndAttrs *attrs, const uint8 *values)
 {
@@ -118,7 +120,7 @@ has_elements(const GrnndAttrs *attrs, const uint8 *values)
 	return false;
 }
 
-/* Does a table's column lie outside of the row?  0: any column. */
+/* Is a column of the table stored outside the row (TOAST)?  number 0: any column. */
 static bool
 lies_outside(GrnndRowElements *r, AttrNumber number)
 {
@@ -139,8 +141,9 @@ lies_outside(GrnndRowElements *r, AttrNumber number)
 }
 
 /*
- * Is a column's array, or what it is computed of, outside of the row where no snapshot of ours sees
- * that?  Its TOAST may be gone, and it mostly has many elements.
+ * May the array of a column, or a source column of its expression, be unreadable?  A version that
+ * no snapshot of ours sees may have lost its TOAST data, and such an array mostly has many
+ * elements.
  */
 static bool
 may_lack(GrnndRowElements *r, uint32 column)
@@ -157,7 +160,7 @@ may_lack(GrnndRowElements *r, uint32 column)
 	return false;
 }
 
-/* The index's value of a column, in r->row or the slot's memory. */
+/* The index's value of a column, in r->row or in the slot's memory. */
 static Datum
 index_value(GrnndRowElements *r, uint32 column, bool *isnull)
 {
@@ -170,7 +173,7 @@ index_value(GrnndRowElements *r, uint32 column, bool *isnull)
 	return ExecEvalExprSwitchContext(r->expressions[column], econtext, isnull);
 }
 
-/* Adds those of the version in the slot. */
+/* Adds the elements of the version in the slot. */
 static void
 add_version(GrnndRowElements *r)
 {

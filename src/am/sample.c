@@ -1,10 +1,10 @@
 /*
  * sample.c - rows of the index drawn at random, on pages of their own.
  *
- * The pages have room for GRNND_SAMPLE_ROWS rows.  A build fills them evenly, an insert takes
- * the place of a row with the probability that keeps all rows as likely (reservoir sampling),
- * and a vacuum that frees nodes draws all of them anew as it reads the nodes.  Signatures of a
- * node never change, so nothing else touches a row of the sample.
+ * The pages have room for GRNND_SAMPLE_ROWS rows.  A build fills all pages evenly.  An insert
+ * replaces a row with the probability that keeps the sample uniform (reservoir sampling).  A
+ * vacuum that frees nodes draws a new sample while it reads the nodes.  A node's signature never
+ * changes, so no other operation changes the sample.
  */
 #include "am/sample.h"
 
@@ -15,7 +15,7 @@
 
 #include "am/page.h"
 
-/* Bytes of a row. */
+/* Bytes of a row on a page. */
 static uint32
 row_bytes(const GrnLayout *l)
 {
@@ -61,7 +61,7 @@ put_row(const GrnLayout *l, Page page, uint32 i, const GrnndEdge *row)
 	memcpy(at + l->code_bytes, row->sig, l->sig_bytes);
 }
 
-/* Row i of a page, whose bytes it names. */
+/* Row i of a page; code and sig point into the page. */
 static GrnndEdge
 get_row(const GrnLayout *l, Page page, uint32 i)
 {
@@ -93,7 +93,7 @@ check_rows(Relation index, const GrnndIndex *ix, Buffer buffer)
 		grnnd_corrupt(index, BufferGetBlockNumber(buffer), "too many rows of a sample");
 }
 
-/* Locks page number i of the sample, whose count of rows is sound. */
+/* Locks page i of the sample and checks its row count. */
 static Buffer
 read_page(Relation index, const GrnndIndex *ix, uint32 i, int lockmode)
 {
@@ -232,7 +232,7 @@ grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
 		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
 
 		memset(GrnndPagePayload(page), 0, GRNND_PAYLOAD);
-		/* nodes in turn go to pages in turn, so that each page is a sample by itself */
+		/* distribute consecutive nodes over all pages, so that each page is a random sample */
 		for (uint32 at = i; at < s->count; at += ix->meta.sample_pages)
 		{
 			GrnndEdge	row = {.id = s->ids[at], .factor = s->factors[at],
@@ -249,7 +249,9 @@ grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
 
 /* ---- codes ---- */
 
-/* Gives row j of a page the code of its node's record, unless another row has come there. */
+/*
+ * Copies the code of a node's record to row j of page i, unless the row has another node by now.
+ */
 static void
 encode_row(Relation index, const GrnndIndex *ix, uint32 i, uint32 j, uint32 id, uint8 *code)
 {
@@ -257,7 +259,7 @@ encode_row(Relation index, const GrnndIndex *ix, uint32 i, uint32 j, uint32 id, 
 	GrnFactor	factor;
 	Buffer		buffer;
 
-	/* no page of the sample is locked while a record is read */
+	/* hold no lock on the sample while reading a record */
 	if (id >= grnnd_id_limit(index, ix) ||
 		!grnnd_copy_own_code(index, ix, id, NULL, code, &factor))
 		return;

@@ -1,5 +1,5 @@
 /*
- * select_rows.c - rows of a relation, read by a SELECT that names nothing.
+ * select_rows.c - reads rows of a relation by a SELECT without names.
  */
 #include "am/select_rows.h"
 
@@ -22,7 +22,7 @@
 
 #include "am/compat.h"
 
-/* The text that extensions such as auto_explain show. */
+/* The statement's text for extensions such as auto_explain. */
 #define SOURCE_TEXT "SELECT by grnnd"
 
 Expr *
@@ -37,7 +37,9 @@ grnnd_select_column(Relation rel, AttrNumber number)
 	return (Expr *) makeVar(1, number, column->atttypid, column->atttypmod, column->attcollation, 0);
 }
 
-/* The range table: the relation, of which the query uses the columns that its expressions have. */
+/*
+ * Adds the relation to the range table, with the columns of the expressions as selected columns.
+ */
 static void
 add_relation(Query *query, const GrnndSelect *s)
 {
@@ -100,10 +102,10 @@ grnnd_plan_select(const GrnndSelect *s)
 
 typedef struct Receiver
 {
-	DestReceiver base;			/* first */
+	DestReceiver base;			/* must be first */
 	GrnndRowFn	fn;
 	void	   *arg;
-	MemoryContext row;			/* reset for each */
+	MemoryContext row;			/* reset after each row */
 } Receiver;
 
 /* DestReceiver.receiveSlot */
@@ -122,13 +124,13 @@ receive(TupleTableSlot *slot, DestReceiver * self)
 
 /* DestReceiver.rStartup */
 static void
-start(DestReceiver * self, int operation, TupleDesc desc)
+begin_rows(DestReceiver * self, int operation, TupleDesc desc)
 {
 }
 
 /* DestReceiver.rShutdown and rDestroy */
 static void
-nothing(DestReceiver * self)
+end_rows(DestReceiver * self)
 {
 }
 
@@ -136,7 +138,7 @@ void
 grnnd_run_select(PlannedStmt * plan, ParamListInfo params, GrnndRowFn fn, void *arg)
 {
 	Receiver	r = {
-		.base = {receive, start, nothing, nothing, DestTuplestore},
+		.base = {receive, begin_rows, end_rows, end_rows, DestTuplestore},
 		.fn = fn,
 		.arg = arg,
 		.row = AllocSetContextCreate(CurrentMemoryContext, "grnnd row", ALLOCSET_DEFAULT_SIZES)

@@ -1,9 +1,8 @@
 /*
- * select_rows.h - rows of a relation, read by a SELECT that names nothing.
- *
- * The SELECT is a query tree: the relation, its columns, functions and operators are OIDs and
- * numbers, so no rename changes the meaning of the SELECT.  Privileges, row security and views
- * count as they do in a statement of the current user.
+ * select_rows.h - reads rows of a relation by a SELECT without names.  The SELECT is a query tree
+ * whose relation, columns, functions and operators are OIDs and numbers, so a concurrent rename
+ * cannot change its meaning.  Privileges, row security and views apply as in a statement of the
+ * current user.
  */
 #ifndef GRNND_SELECT_ROWS_H
 #define GRNND_SELECT_ROWS_H
@@ -17,29 +16,29 @@
 
 typedef struct GrnndSelect
 {
-	Relation	rel;			/* the caller holds AccessShareLock or more */
-	bool		only;			/* not its children or partitions */
-	List	   *values;			/* expressions of a row; columns are those of range table entry 1 */
-	List	   *where;			/* conditions, all of which hold */
-	/* the rows in the order of the last value, if `limit` is not 0 */
+	Relation	rel;			/* the caller holds at least AccessShareLock */
+	bool		only;			/* exclude children and partitions */
+	List	   *values;			/* expressions of a row; columns are Vars of range table entry 1 */
+	List	   *where;			/* conditions, combined by AND */
+	/* if > 0: the first rows in the order of the last value */
 	int64		limit;
-	Oid			less;			/* the operator that sorts */
+	Oid			less;			/* the ordering operator */
 } GrnndSelect;
 
-/*
- * Takes a row.  CurrentMemoryContext lasts until the next row.  Values may be in the executor's
- * memory, which lasts as long.
- */
+/* Receives a row.  CurrentMemoryContext and the values last until the next row. */
 typedef void (*GrnndRowFn) (void *arg, const Datum *values, const bool *isnull);
 
 /* A column of the relation, or a system column such as ctid. */
 extern Expr * grnnd_select_column(Relation rel, AttrNumber number);
 /*
- * A plan, in CurrentMemoryContext, for as long as the caller's lock lasts.  Parameters are unknown
- * to the planner.
+ * Plans the SELECT, in CurrentMemoryContext.  The plan is valid while the caller's lock lasts.
+ * The planner does not know the values of parameters.
  */
 extern PlannedStmt * grnnd_plan_select(const GrnndSelect *select);
-/* Runs a plan under the active snapshot.  params may be NULL.  Errors: 42501 and those of fn. */
+/*
+ * Runs a plan under the active snapshot.  params may be NULL.  Errors: 42501, and the errors of
+ * fn.
+ */
 extern void grnnd_run_select(PlannedStmt * plan, ParamListInfo params, GrnndRowFn fn, void *arg);
 
 #endif							/* GRNND_SELECT_ROWS_H */

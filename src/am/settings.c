@@ -1,13 +1,11 @@
 /*
- * settings.c - the settings, and of those of a scan which count: grnnd's own, or hnsw's.
+ * settings.c - defines the settings, and chooses between grnnd's and hnsw's settings of a scan.
  *
- * Statements written for pgvector's hnsw set hnsw.ef_search and its siblings.  Each of
- * these counts where it has been set, to whatever value, and grnnd's setting of the same
- * name, if there is one, has not.  "Set" means by any of the usual ways: SET, a configuration file,
- * ALTER ROLE, a function's SET clause.
- *
- * pgvector defines its settings when its library is loaded.  Until then a setting of
- * that name is a placeholder: a text that was not checked.
+ * Statements written for pgvector's hnsw set hnsw.ef_search and similar settings.  Such a setting
+ * applies if it was set, to any value, and grnnd's setting of equal name was not set.  All ways to
+ * set a setting count: SET, a configuration file, ALTER ROLE, a function's SET clause.  pgvector
+ * defines its settings when its library is loaded.  Until then hnsw's settings are placeholders:
+ * unchecked texts.
  */
 #include "am/grnnd.h"
 
@@ -18,7 +16,9 @@
 
 int			grnnd_ef_search;
 double		grnnd_target_recall;
-/* Enum settings begin at their defaults, as servers with assertions demand. */
+/*
+ * Initial values of enum settings must equal their defaults; servers with assertions check this.
+ */
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
 int			grnnd_whole_pages = GRNND_WHOLE_PAGES_AUTO;
@@ -57,7 +57,10 @@ static const struct config_enum_entry device_names[] = {
 	{NULL, 0, false}
 };
 
-/* grnnd.gpu_devices: numbers separated by commas, as GrnBuildSpec has room for. */
+/*
+ * Checks grnnd.gpu_devices: numbers separated by commas, at most as long as the field of
+ * GrnBuildSpec.
+ */
 static bool
 check_gpu_devices(char **newval, void **extra, GucSource source)
 {
@@ -178,7 +181,7 @@ static void
 define_serve_settings(void)
 {
 	DefineCustomIntVariable("grnnd.serve_memory",
-							"Shared memory of a build for another host.",
+							"ScanSetting memory of a build for another host.",
 							"What is beyond it goes to a temporary file.",
 							&grnnd_serve_memory, 1024, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
@@ -192,7 +195,7 @@ define_serve_settings(void)
 static void
 define_write_settings(void)
 {
-	/* for developers: tests want to know when codes are fitted */
+	/* for developers: tests must control when codes are fitted */
 	DefineCustomBoolVariable("grnnd.background_fit",
 							 "Whether inserts may start a background worker that fits an index's codes.",
 							 "Where not, VACUUM and grnnd_fit() do.",
@@ -207,10 +210,10 @@ static const char *const superuser_settings[] = {
 	"grnnd.builder_path", "grnnd.build_server", "grnnd.serve_memory", "grnnd.serve_threads"
 };
 
-/* One of these that an option of the connection has taken from the superuser; NULL: none. */
+/* A superuser's setting that an option of the connection has reset to its default; NULL: none. */
 static const char *taken_setting;
 
-/* The server's entry for a setting, a placeholder too; NULL where there is none. */
+/* The server's entry for a setting, which may be a placeholder; NULL: none. */
 static struct config_generic *
 find_variable(const char *name)
 {
@@ -236,9 +239,10 @@ is_set_by_client(const char *name)
 }
 
 /*
- * Defines all settings.  Before this, an option of the connection may set any of them, and the
- * server then forgets the values of configuration files and of the role.  The server refuses the
- * option of a user without superuser rights here, so that the default would count.
+ * Defines all settings.  Before the definition, an option of the connection may set any setting,
+ * and the server then forgets the values of configuration files and of the role.  The definition
+ * makes the server refuse a superuser's setting from other users, so the default would apply
+ * unnoticed; grnnd_check_settings() reports that.
  */
 void
 grnnd_define_settings(void)
@@ -267,66 +271,66 @@ grnnd_check_settings(void)
 				 errhint("Only superusers may set it. Connect without the option.")));
 }
 
-/* ---- grnnd's or hnsw's ---- */
+/* ---- grnnd's or hnsw's settings ---- */
 
-/* A setting that both access methods have. */
-typedef struct Shared
+/* A setting of a scan that hnsw has, and grnnd may have. */
+typedef struct ScanSetting
 {
-	const char *own;			/* both names; grnnd may have none */
+	const char *own;			/* names; grnnd's may be NULL */
 	const char *hnsw;
 	struct config_generic *own_variable;	/* NULL: not looked up yet */
-	struct config_generic *hnsw_variable;	/* NULL: not defined when last looked for */
-} Shared;
+	struct config_generic *hnsw_variable;	/* NULL: not defined at the last lookup */
+} ScanSetting;
 
-static Shared ef_search = {"grnnd.ef_search", "hnsw.ef_search"};
-static Shared iterative_scan = {"grnnd.iterative_scan", "hnsw.iterative_scan"};
-static Shared max_scan_tuples = {"grnnd.max_scan_tuples", "hnsw.max_scan_tuples"};
-static Shared scan_mem_multiplier = {NULL, "hnsw.scan_mem_multiplier"};
+static ScanSetting ef_search = {"grnnd.ef_search", "hnsw.ef_search"};
+static ScanSetting iterative_scan = {"grnnd.iterative_scan", "hnsw.iterative_scan"};
+static ScanSetting max_scan_tuples = {"grnnd.max_scan_tuples", "hnsw.max_scan_tuples"};
+static ScanSetting scan_mem_multiplier = {NULL, "hnsw.scan_mem_multiplier"};
 
-/* Where grnnd's own setting was set. */
+/* The source of the value of grnnd's setting. */
 static GucSource
-own_source(Shared *shared)
+own_source(ScanSetting *setting)
 {
-	if (shared->own_variable == NULL && shared->own != NULL)
-		shared->own_variable = find_variable(shared->own);
-	return shared->own_variable != NULL ? shared->own_variable->source : PGC_S_DEFAULT;
+	if (setting->own_variable == NULL && setting->own != NULL)
+		setting->own_variable = find_variable(setting->own);
+	return setting->own_variable != NULL ? setting->own_variable->source : PGC_S_DEFAULT;
 }
 
 /*
- * hnsw's value of a setting, as text; NULL where grnnd's own counts.  The text is good
- * until the next call.
+ * hnsw's value as text, or NULL if grnnd's setting applies.  The text is valid until the next
+ * call.
  */
 static const char *
-hnsw_value(Shared *shared)
+hnsw_value(ScanSetting *setting)
 {
-	struct config_generic *hnsw = shared->hnsw_variable;
+	struct config_generic *hnsw = setting->hnsw_variable;
 
 	if (!grnnd_use_hnsw_settings)
 		return NULL;
-	if (own_source(shared) != PGC_S_DEFAULT || (shared->own_variable == NULL && shared->own != NULL))
+	if (own_source(setting) != PGC_S_DEFAULT || (setting->own_variable == NULL && setting->own != NULL))
 		return NULL;
 	if (hnsw == NULL)
 	{
-		hnsw = find_variable(shared->hnsw);
+		hnsw = find_variable(setting->hnsw);
 		if (hnsw == NULL)
 			return NULL;
-		/* a placeholder is freed when pgvector defines the variable, which then stays */
+		/* do not keep a placeholder: pgvector's definition frees it */
 		if (!(hnsw->flags & GUC_CUSTOM_PLACEHOLDER))
-			shared->hnsw_variable = hnsw;
+			setting->hnsw_variable = hnsw;
 	}
 	if (hnsw->source == PGC_S_DEFAULT)
 		return NULL;
-	return GetConfigOption(shared->hnsw, true, false);
+	return GetConfigOption(setting->hnsw, true, false);
 }
 
 /*
- * hnsw's value as a number, if it counts and is one from least to most (a placeholder
- * may be anything), else own.
+ * hnsw's value if it applies and is a number between least and most (a placeholder may hold any
+ * text), else `own`.
  */
 static double
-number(Shared *shared, double own, double least, double most)
+number(ScanSetting *setting, double own, double least, double most)
 {
-	const char *text = hnsw_value(shared);
+	const char *text = hnsw_value(setting);
 	double		value;
 
 	if (text == NULL || !parse_real(text, &value, 0, NULL) ||
@@ -348,7 +352,7 @@ grnnd_effective_iterative_scan(void)
 	const char *text = hnsw_value(&iterative_scan);
 	int			value;
 
-	/* hnsw's names for the choices are those of grnnd */
+	/* hnsw and grnnd have equal names for the choices */
 	if (text == NULL ||
 		!config_enum_lookup_by_name(GRNND_ENUM_SETTING(iterative_scan.own_variable), text, &value))
 		return grnnd_iterative_scan;

@@ -1,13 +1,15 @@
 /*
- * shard.c - grnnd_on_shard(condition): a condition whose selectivity the server that asks does not
- * estimate.
+ * shard.c - grnnd_on_shard(condition): hides the selectivity of a condition from the local
+ * planner.
  *
- * postgres_fdw sends ORDER BY ... LIMIT k to another server only where it expects more than k rows.
- * Of a foreign table that was never analyzed it expects some thousand, and hardly any that pass a
- * filter: so the LIMIT would stay behind, and a query without one does not use a vector index
- * (cost.c).  The function returns its argument.  A plan for a foreign table keeps it, and takes it
- * that all rows pass; the planner of the server that has the table removes it, and sees the plain
- * condition.
+ * postgres_fdw sends ORDER BY ... LIMIT k to another server only if it expects more than k rows.
+ * For a foreign table that was never analyzed it expects some thousand rows, and hardly any that
+ * pass a filter.  The LIMIT would then stay local, and a query without LIMIT does not use a vector
+ * index (cost.c).
+ *
+ * The function returns its argument.  A plan for a foreign table keeps the function and assumes
+ * that all rows pass.  The planner of the server with the table removes the function and plans the
+ * plain condition.
  */
 #include "postgres.h"
 
@@ -27,10 +29,7 @@ grnnd_on_shard(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }
 
-/*
- * Is a column of a foreign table of this query in the expression?  Where the query is unknown,
- * it may be.
- */
+/* May the expression contain a column of a foreign table?  True if the query is unknown. */
 static bool
 may_be_foreign(PlannerInfo *root, Node *expression)
 {

@@ -1,15 +1,15 @@
 /*
- * test_point.c - points where tests stop a backend, to meet a race on purpose.
+ * test_point.c - points at which tests stop a backend, to reproduce races.  Compiled only with
+ * -DGRNND_TEST_POINTS.
  *
- * Compiled with -DGRNND_TEST_POINTS only.  A session names its points in
- * grnnd.test_point, separated by spaces: NAME[:ARRIVAL][@GATE].  It waits there
- * while another session holds the gate exclusively, which is an advisory lock:
- * TEST_POINT_LOCK + GATE, gate 0 unless one is named.  With an arrival it
- * waits at that one and at later ones.  Gates are locks, so that isolationtester
- * sees which sessions wait.  No point is under a content lock.
+ * A session names its points in grnnd.test_point, separated by spaces: NAME[:ARRIVAL][@GATE].  The
+ * session waits at a point while another session holds the point's gate exclusively.  A gate is an
+ * advisory lock with the key TEST_POINT_LOCK + GATE; the default gate is 0.  ARRIVAL: the session
+ * waits from this arrival on.  Gates are locks, so that isolationtester detects waiting sessions.
+ * No point is under a content lock.
  *
- * grnnd.test_delay is a chance in percent: at so many of all arrivals at any point the backend
- * sleeps, so that sessions meet in orders that a quiet machine seldom shows.
+ * grnnd.test_delay is a percentage: after this share of all arrivals the backend sleeps, so that
+ * sessions meet in orders that are rare on an idle machine.
  */
 #include "am/test_point.h"
 
@@ -27,7 +27,7 @@
 static char *test_point;
 static int	test_delay;
 
-/* Arrivals at each point that test_point names, since it was set. */
+/* number of arrivals at each point since test_point was set */
 #define MAX_POINTS 8
 static uint64 arrivals[MAX_POINTS];
 
@@ -54,7 +54,7 @@ grnnd_define_test_point(void)
 							NULL, NULL, NULL);
 }
 
-/* Waits until nobody holds the gate exclusively. */
+/* Waits until no session holds the gate exclusively. */
 static void
 wait_at_gate(uint64 gate)
 {
@@ -75,7 +75,7 @@ grnnd_test_point(const char *name)
 	{
 		double		share = pg_prng_double(&pg_global_prng_state);
 
-		/* (many short ones, and some that outlast what others do) */
+		/* many short sleeps, and a few that are longer than the other sessions' work */
 		pg_usleep((long) (share * share * share * MOST_DELAY_US));
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -1,5 +1,5 @@
 /*
- * test_point.h - where tests stop a backend, to meet a race on purpose.
+ * test_point.h - points at which tests stop a backend, to reproduce races.
  */
 #ifndef GRNND_TEST_POINT_H
 #define GRNND_TEST_POINT_H
@@ -8,7 +8,7 @@
 
 #ifdef GRNND_TEST_POINTS
 extern void grnnd_define_test_point(void);
-/* Not under a content lock. */
+/* Stops here if a test asks for it.  Must not be called under a content lock. */
 extern void grnnd_test_point(const char *name);
 #else
 #define grnnd_define_test_point() ((void) 0)

@@ -1,6 +1,6 @@
 /*
- * validate.c - checks of operator classes: amvalidate() reports what is wrong
- * with one, grnnd_adjustmembers() refuses the worst when one is made.
+ * validate.c - checks operator classes: amvalidate() reports all faults; grnnd_adjustmembers()
+ * refuses the worst faults at creation.
  */
 #include "am/attr/attribute.h"
 #include "am/opclass.h"
@@ -19,10 +19,10 @@
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 
-/* One opclass under validation, and the verdict so far. */
+/* An operator class under validation, and the verdict so far. */
 typedef struct Validation
 {
-	const char *family;			/* its name, for messages */
+	const char *family;			/* name for messages */
 	bool		sound;
 } Validation;
 
@@ -40,7 +40,7 @@ family_name(Oid family)
 }
 
 static void
-complain(Validation *v, const char *what)
+report_fault(Validation *v, const char *what)
 {
 	ereport(INFO,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -48,7 +48,10 @@ complain(Validation *v, const char *what)
 	v->sound = false;
 }
 
-/* Each of them must be f(internal) returns internal; the type's must know the type. */
+/*
+ * A support function must be f(internal) returns internal, and support function 1 must describe
+ * the type.
+ */
 const char *
 grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key)
 {
@@ -94,36 +97,39 @@ validate_function(Validation *v, Form_pg_amproc proc)
 	const char *problem;
 
 	if (proc->amproclefttype != proc->amprocrighttype)
-		complain(v, psprintf("contains function %s for two different types", name));
+		report_fault(v, psprintf("contains function %s for two different types", name));
 	if (proc->amprocnum < 1 || proc->amprocnum > GRNND_NUM_SUPPORT)
 	{
-		complain(v, psprintf("contains function %s with invalid support number %d",
-							 name, proc->amprocnum));
+		report_fault(v, psprintf("contains function %s with invalid support number %d",
+								 name, proc->amprocnum));
 		return;
 	}
 	problem = grnnd_support_problem(proc->amproc, proc->amprocnum, proc->amproclefttype, &key);
 	if (problem != NULL)
-		complain(v, problem);
+		report_fault(v, problem);
 }
 
-/* Conditions on filter columns. */
+/* Checks an operator for conditions on filter columns. */
 static void
 validate_search_operator(Validation *v, Form_pg_amop op, const char *name)
 {
 	if (!grnnd_attr_answers(op->amoplefttype, op->amoprighttype, op->amopstrategy))
-		complain(v, psprintf("contains operator %s with invalid strategy number %d",
-							 name, op->amopstrategy));
+		report_fault(v, psprintf("contains operator %s with invalid strategy number %d",
+								 name, op->amopstrategy));
 	else if (!grnnd_attr_is_operator(op->amopopr, op->amoplefttype, op->amoprighttype, op->amopstrategy))
-		complain(v, psprintf("contains operator %s, which does not compare as strategy number %d does",
-							 name, op->amopstrategy));
+		report_fault(v, psprintf("contains operator %s, which does not compare as strategy number %d does",
+								 name, op->amopstrategy));
 	if (!check_amop_signature(op->amopopr, BOOLOID, op->amoplefttype, op->amoprighttype))
-		complain(v, psprintf("contains operator %s, which does not return boolean", name));
+		report_fault(v, psprintf("contains operator %s, which does not return boolean", name));
 	if (OidIsValid(get_opfamily_proc(op->amopfamily, op->amoplefttype, op->amoplefttype,
 									 GRNND_SUPPORT_TYPE)))
-		complain(v, psprintf("contains operator %s, which is not FOR ORDER BY", name));
+		report_fault(v, psprintf("contains operator %s, which is not FOR ORDER BY", name));
 }
 
-/* Operator 1 must be a distance: float8, ordered as float8 is. */
+/*
+ * Checks an operator.  An ordering operator must be number 1, a distance of type float8 with the
+ * order of float8.
+ */
 static void
 validate_operator(Validation *v, Form_pg_amop op)
 {
@@ -135,19 +141,21 @@ validate_operator(Validation *v, Form_pg_amop op)
 		return;
 	}
 	if (op->amopstrategy != GRNND_DISTANCE_STRATEGY)
-		complain(v, psprintf("contains operator %s with invalid strategy number %d",
-							 name, op->amopstrategy));
+		report_fault(v, psprintf("contains operator %s with invalid strategy number %d",
+								 name, op->amopstrategy));
 	if (!check_amop_signature(op->amopopr, FLOAT8OID, op->amoplefttype, op->amoprighttype))
-		complain(v, psprintf("contains operator %s, which does not return double precision",
-							 name));
+		report_fault(v, psprintf("contains operator %s, which does not return double precision",
+								 name));
 	if (!opfamily_can_sort_type(op->amopsortfamily, FLOAT8OID))
-		complain(v, psprintf("contains operator %s with a sort family that is not for double precision",
-							 name));
+		report_fault(v, psprintf("contains operator %s with a sort family that is not for double precision",
+								 name));
 	if (op->amoplefttype != op->amoprighttype)
-		complain(v, psprintf("contains operator %s for two different types", name));
+		report_fault(v, psprintf("contains operator %s for two different types", name));
 }
 
-/* Of filter columns a family has neither distances nor support functions. */
+/*
+ * Is this a group of a filter column?  Such groups have neither distances nor support functions.
+ */
 static bool
 is_filter_group(const OpFamilyOpFuncGroup *group)
 {
@@ -156,8 +164,8 @@ is_filter_group(const OpFamilyOpFuncGroup *group)
 }
 
 /*
- * Each pair of types of vectors needs all members, and one of filter columns equality, or @> of
- * arrays; the opclass's own type must be there.
+ * Checks that groups are complete.  A vector type needs all operators and functions; a filter
+ * column's type needs =, or @> for arrays.  The operator class's own type must have members.
  */
 static void
 validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
@@ -179,20 +187,20 @@ validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 				? GRNND_EQUAL_STRATEGY : GRNND_CONTAINS_STRATEGY;
 
 			if ((group->operatorset & UINT64CONST(1) << least) == 0)
-				complain(v, psprintf("is missing operator %d for type %s", least,
-									 format_type_be(group->lefttype)));
+				report_fault(v, psprintf("is missing operator %d for type %s", least,
+										 format_type_be(group->lefttype)));
 			continue;
 		}
 		if ((group->operatorset & op_needed) == 0)
-			complain(v, psprintf("is missing operator %d for type %s",
-								 GRNND_DISTANCE_STRATEGY, format_type_be(group->lefttype)));
+			report_fault(v, psprintf("is missing operator %d for type %s",
+									 GRNND_DISTANCE_STRATEGY, format_type_be(group->lefttype)));
 		for (int number = 1; number <= GRNND_NUM_SUPPORT; number++)
 			if ((group->functionset & UINT64CONST(1) << number) == 0)
-				complain(v, psprintf("is missing support function %d for type %s", number,
-									 format_type_be(group->lefttype)));
+				report_fault(v, psprintf("is missing support function %d for type %s", number,
+										 format_type_be(group->lefttype)));
 	}
 	if (!own)
-		complain(v, psprintf("has no members for type %s", format_type_be(intype)));
+		report_fault(v, psprintf("has no members for type %s", format_type_be(intype)));
 }
 
 bool
@@ -211,7 +219,7 @@ grnnd_validate(Oid opclass)
 	v.family = family_name(class_form->opcfamily);
 
 	if (OidIsValid(class_form->opckeytype) && class_form->opckeytype != class_form->opcintype)
-		complain(&v, "declares a STORAGE type");
+		report_fault(&v, "declares a STORAGE type");
 
 	ops = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(class_form->opcfamily));
 	procs = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(class_form->opcfamily));
@@ -227,7 +235,7 @@ grnnd_validate(Oid opclass)
 	return v.sound;
 }
 
-/* Is, or will, a type of the family be a vector? */
+/* Is a type of the family a vector, or will it be one with these functions? */
 static bool
 is_vector(Oid opfamily, Oid type, List *functions)
 {
@@ -240,9 +248,9 @@ is_vector(Oid opfamily, Oid type, List *functions)
 }
 
 /*
- * Operators and functions keep the dependencies that core gives them: hard on
- * the class they were made with, since it is nothing without either, and soft
- * on the family where they were added to it later.
+ * Refuses operators that an index would use wrongly.  Operators and functions keep the
+ * dependencies set by PostgreSQL's core: a hard dependency on the operator class if created with
+ * it, and a soft one on the family if added later.
  */
 void
 grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
@@ -261,7 +269,7 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 					 errmsg("operator %s cannot be a search operator of access method grnnd",
 							format_operator(op->object)),
 					 errhint("Declare it FOR ORDER BY float_ops.")));
-		/* it would be looked at as another one, and rows would be missing */
+		/* the index would treat it as another operator, and queries would miss rows */
 		if (!OidIsValid(op->sortfamily) &&
 			!grnnd_attr_answers(op->lefttype, op->righttype, op->number))
 			ereport(ERROR,

@@ -1,12 +1,12 @@
 /*
- * width.c - how wide a search is.
+ * width.c - the width of a search.
  *
- * The first of these counts that is set: the session's ef, the session's target of recall, the
- * index's ef, the index's target.  The default is a target too where there are many rows.
+ * The first of these that is set applies: the session's ef, the session's recall target, the
+ * index's ef, the index's recall target.  The default for many rows is a recall target too.
  *
- * The width for a recall follows from the curve that the build has measured, or a fit or a vacuum
- * since (fit_recall.c).  Between its widths the logarithm of what is missed is interpolated over
- * the logarithm of the width, in which it falls about evenly.
+ * The width for a recall comes from the curve measured by the build, or later by a fit or a vacuum
+ * (fit_recall.c).  Between the curve's widths, the logarithm of the missed share is interpolated
+ * over the logarithm of the width, because it falls nearly linearly there.
  */
 #include "am/width.h"
 
@@ -18,20 +18,21 @@
 #include "am/page.h"
 
 /*
- * An index of g times the rows that its curve was measured with needs a width larger by g to this
- * power, as graphs do that are built of more rows.  Rows that were inserted one by one are linked
- * less well: an index all of whose rows were needs a width larger by the factor INSERTED.
+ * GROWTH_POWER: an index with g times the rows of the measurement needs a width larger by g to
+ * this power, as graphs built of more rows do.  INSERTED: inserts link rows less well than builds,
+ * so an index with only inserted rows needs a width larger by this factor.
  */
 #define GROWTH_POWER 0.2
 #define INSERTED 1.8
 
 /*
- * Searches miss the nearest row 0 to .7 times as often as one of the ten nearest in most data, but
- * 1 to 1.4 times where near rows are no neighbours of each other (test/bench/recall/results.md).
- * What queries have missed tells which, where it is much.  So it counts beside MISSES_BEFORE
- * misses, of which chance makes as much difference, as of data with FIRST_BEFORE times as many.  A
- * query misses a row at several widths: the variance of such counts is MISSED_TOGETHER times that
- * of single misses (.9 to 1.7).
+ * Constants of the estimate how often the nearest row is missed.  In most data searches miss the
+ * nearest row 0 to .7 times as often as one of the ten nearest, but 1 to 1.4 times if near rows
+ * are no neighbours of each other (test/bench/recall/results.md).  Counted misses distinguish the
+ * two cases only in large numbers, so the estimate starts from MISSES_BEFORE misses of the ten
+ * nearest and FIRST_BEFORE times as many of the nearest.  A query misses a row at several widths,
+ * so the variance of such counts is MISSED_TOGETHER times the variance of independent misses (.9
+ * to 1.7).
  */
 #define FIRST_BEFORE 0.75
 #define MISSES_BEFORE 10
@@ -40,14 +41,15 @@
 static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
-#define DEFAULT_BEYOND 2		/* times the curve's last width: the widest that nobody has set */
-#define BISECTIONS 20			/* a millionth of the way from one width to the next */
+#define DEFAULT_BEYOND 2		/* limit of default widths, in units of the curve's last width */
+#define BISECTIONS 20			/* precision: a millionth of the way from one width to the next */
 
 /*
- * How far from width i to the next, 0 to 1, the values y, which fall, are down to `wanted`.  Of
- * narrow clusters misses fall the faster the wider a search is; a straight line from .24 to .02
- * would promise half of what is missed halfway.  So a cubic begins as flat as the values before
- * fall, and ends as steep as those behind do, within what keeps it from turning.
+ * The fraction (0 to 1) of the way from width i to the next at which the falling values y reach
+ * `wanted`.  In narrow clusters misses fall faster at larger widths, and a straight line from .24
+ * to .02 would promise half of the misses halfway.  So a cubic interpolates, with the slope of the
+ * values before at its begin and of the values behind at its end, limited so that the cubic stays
+ * monotonic.
  */
 static double
 share_between(const double *y, int i, double wanted)
@@ -73,21 +75,21 @@ share_between(const double *y, int i, double wanted)
 	return high;
 }
 
-/* The width at which one curve has a recall; no search has more rows than its width. */
+/* The width at which curve c has a recall, at least the number of rows that the curve is for. */
 static double
 width_at(const GrnRecallCurve *curve, int c, double recall)
 {
-	/* nothing missed among so many rows is no proof that nothing ever is */
+	/* no miss among this number of rows does not prove that misses never happen */
 	double		least = 0.5 / ((double) curve->queries * ks[c]);
 	double		wanted = log(Max(1 - recall, least));
-	double		missed[GRN_CURVE_POINTS];	/* logarithms */
-	double		fall;			/* from width to width */
+	double		missed[GRN_CURVE_POINTS];	/* logarithms of the missed share */
+	double		fall;			/* fall per width */
 	int			last = GRN_CURVE_POINTS - 1;
 
 	for (int i = 0; i <= last; i++)
 	{
 		missed[i] = log(Max(1 - (double) curve->recall[c][i], least));
-		/* chance aside, a wider search misses no more */
+		/* apart from chance, a wider search misses no more */
 		if (i > 0)
 			missed[i] = Min(missed[i], missed[i - 1]);
 	}
@@ -98,8 +100,9 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 			return Max(widths[i] * pow(widths[i + 1] / widths[i], share_between(missed, i, wanted)),
 					   ks[c]);
 	/*
-	 * Beyond the last, at the slope of the last two, or of all where that is steeper: where a few
-	 * queries miss a row or two at the last widths, those two have no slope.
+	 * Beyond the last width: extrapolate with the slope of the last two widths, or with the mean
+	 * slope if that is steeper, because the last two may have no slope if queries miss few rows
+	 * there.
 	 */
 	fall = Max(missed[last - 1] - missed[last], (missed[0] - missed[last]) / last);
 	return widths[last] * exp(log(2) * (missed[last] - wanted) / Max(fall, 0.1));
@@ -130,9 +133,9 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
 }
 
 /*
- * The standard deviation of a recall of ten rows that so many queries have measured.  Rows near
- * each other are missed together: the variance from query to query is 1.7 to 2.4 times that of
- * rows missed one by one at .93 to .95, 1.3 to 1.6 times at .98 and 1.1 times at .99
+ * The standard deviation of a recall of ten rows measured by `queries` queries.  Rows near each
+ * other are missed together: the variance between queries is 1.7 to 2.4 times the variance of
+ * independent misses at recall .93 to .95, 1.3 to 1.6 times at .98, and 1.1 times at .99
  * (test/bench/recall/results.md).
  */
 static double
@@ -144,9 +147,9 @@ chance_of(double recall, uint32 queries)
 }
 
 /*
- * Chance has its part in a curve, and a promise is not to be broken half of the time.  So the
- * recall that is looked up is a standard deviation of what was measured there above the one that
- * is asked for.
+ * The width at which a recall is reached even if the measurement was lucky.  The curve contains
+ * chance, and a recall target must not be missed half of the time.  So the function looks up a
+ * recall larger by one standard deviation of the measurement.
  */
 static double
 sure_width(const GrnRecallCurve *curve, int c, double recall)
@@ -155,9 +158,10 @@ sure_width(const GrnRecallCurve *curve, int c, double recall)
 }
 
 /*
- * The nearest row has no curve of its own: one row a query has ten times the chance in it.  But it
- * is missed so many times as often as one of the ten nearest, and its width is the one at which
- * the ten are missed as much less.
+ * The width at which the nearest row is found with a recall.  The nearest row has no curve of its
+ * own, because one row a query would give a measurement with ten times the variance.  The
+ * estimated ratio of its misses to the misses of the ten nearest gives the recall of ten rows to
+ * look up.
  */
 static double
 width_of_first(const GrnndNotes *notes, double recall)
@@ -167,13 +171,14 @@ width_of_first(const GrnndNotes *notes, double recall)
 		? &notes->missed.measured : &notes->missed.built;
 	double		first = misses->first + MISSES_BEFORE * FIRST_BEFORE;
 	double		share = first / (misses->ten + MISSES_BEFORE);
-	double		chance = sqrt(MISSED_TOGETHER * misses->first) / first; /* of itself */
-	double		ten = Max(1 - (1 - recall) / share, 0); /* recall of the ten */
+	double		chance = sqrt(MISSED_TOGETHER * misses->first) / first; /* relative standard
+																		 * deviation of `first` */
+	double		ten = Max(1 - (1 - recall) / share, 0); /* recall of the ten nearest rows */
 
 	return width_at(curve, 0, ten + hypot(chance_of(ten, curve->queries), (1 - ten) * chance));
 }
 
-/* The least ef, for searches as they were when the curve was measured. */
+/* The smallest ef for k rows, for an index as it was at the measurement. */
 static double
 width_for(const GrnndNotes *notes, double recall, double k)
 {
@@ -196,9 +201,10 @@ width_for(const GrnndNotes *notes, double recall, double k)
 }
 
 /*
- * A curve is asked by rows of the index.  Queries that are less like the rows than these are like
- * each other find less at its widths, and nobody knows before they come.  So a search that nobody
- * sets has as many candidates at least as such rows take in real data, however good the curve.
+ * Lower bound of a default width, whatever the curve.  The curve was measured with rows of the
+ * index as queries.  Queries that are less similar to the rows find less at the curve's widths,
+ * which cannot be known in advance.  So a default search keeps at least as many candidates as real
+ * data need for such queries.
  */
 static uint32
 least_width(double rows)
@@ -206,7 +212,7 @@ least_width(double rows)
 	return (uint32) ceil(GRNND_DEFAULT_EF * pow(Max(rows / GRNND_DEFAULT_ROWS, 1), GROWTH_POWER));
 }
 
-/* Without a curve that of a search that nobody sets. */
+/* The width for a recall target.  Without a curve: least_width(). */
 static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
 {

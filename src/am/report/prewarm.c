@@ -1,9 +1,7 @@
 /*
  * prewarm.c - grnnd_prewarm(): reads pages of an index into shared buffers before the first
- * queries want them, as after a restart or on a new standby.
- *
- * Queries begin at the entry points, so pages are worth the more the fewer edges lie between them
- * and an entry point.
+ * queries, for example after a restart or on a new standby.  Queries start at the entry points, so
+ * pages near the entry points are read by more queries.
  */
 #include "postgres.h"
 
@@ -23,28 +21,31 @@
 #include "am/page.h"
 #include "am/write/bitset.h"
 
-/* `hot` takes this part of shared buffers at most, so that it leaves most of the table there. */
+/*
+ * Level `hot` uses at most this part of shared buffers, so that most of the table stays in memory.
+ */
 #define HOT_PART 8
 
 typedef enum Level
 {
-	ENTRIES,					/* what every search reads: the head and the entry points */
-	HOT,						/* and what is near the entry points */
+	ENTRIES,					/* the pages that every search reads: head and entry points */
+	HOT,						/* also pages near the entry points */
 	ALL
 } Level;
 
-/* Pages in the order of their distance from the entry points. */
+/* A breadth-first walk over pages from the entry points. */
 typedef struct Walk
 {
 	Relation	index;
 	const GrnndIndex *ix;
 	uint32		id_limit;
-	GrnndSet	seen;			/* units that are in the queue: pages, or records of several pages */
-	uint32	   *queue;			/* [room] of them, in the order of their reading */
+	GrnndSet	seen;			/* units already in the queue; a unit is a page, or a record of
+								 * several pages */
+	uint32	   *queue;			/* [room] units in the order of reading */
 	uint32		room;
 	uint32		count;
-	int			ahead;			/* units that the kernel is asked for before they are read */
-	int64		pages;			/* read so far */
+	int			ahead;			/* units to prefetch ahead of the reads */
+	int64		pages;			/* pages read so far */
 } Walk;
 
 static uint32
@@ -66,7 +67,7 @@ enqueue(Walk *w, uint32 id)
 		w->queue[w->count++] = unit_of(&w->ix->layout, id);
 }
 
-/* Reads blocks from..end - 1 in order. */
+/* Reads the blocks [from, end) in order.  Returns their number. */
 static int64
 read_in_order(Relation index, BlockNumber from, BlockNumber end)
 {
@@ -82,7 +83,7 @@ read_in_order(Relation index, BlockNumber from, BlockNumber end)
 	return end > from ? end - from : 0;
 }
 
-/* Reads a unit, and puts the pages that its nodes lead to at the end of the queue. */
+/* Reads a unit, and queues the units of its nodes' neighbours. */
 static void
 read_unit(Walk *w, uint32 unit)
 {
@@ -111,8 +112,8 @@ read_unit(Walk *w, uint32 unit)
 }
 
 /*
- * Reads node pages in breadth-first order from the entry points, `most` of them at most, or those
- * of the entry points alone where most is 0.  Returns how many.
+ * Reads node pages in breadth-first order from the entry points: at most `most` pages, or only the
+ * entry points' pages if most is 0.  Returns the number of pages.
  */
 static int64
 read_near(Relation index, const GrnndIndex *ix, int64 most)
@@ -153,7 +154,7 @@ level_named(const char *name)
 			 errhint("Levels are \"entries\", \"hot\" and \"all\".")));
 }
 
-/* A GrnndRightFn */
+/* A GrnndRightFn: owners of the index and readers of the table may. */
 static void
 must_own_or_read(Oid index, Oid table)
 {
@@ -166,8 +167,8 @@ must_own_or_read(Oid index, Oid table)
 }
 
 /*
- * grnnd_prewarm(index, level): pages that it has read, whether or not they were there before.
- * For the owner of the index and for roles that may read the table.
+ * grnnd_prewarm(index, level): returns the number of pages read, including pages that were in
+ * shared buffers already.  For the owner of the index and roles that may read the table.
  */
 PG_FUNCTION_INFO_V1(grnnd_prewarm);
 Datum
@@ -179,7 +180,7 @@ grnnd_prewarm(PG_FUNCTION_ARGS)
 	const GrnndIndex *ix;
 	int64		pages;
 
-	/* a script that warms nothing is to hear of it */
+	/* raise an error, so that a script that warms nothing does not go unnoticed */
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

@@ -1,17 +1,18 @@
 /*
- * recall.c - grnnd_recall(): the recall of an index now, for queries that are rows of its table.
+ * recall.c - grnnd_recall(): the current recall of an index, for queries that are rows of its
+ * table.
  *
- * Queries are drawn at random from the rows.  One reading of the table compares all rows with all
- * queries by the operator; then each query is run by the index, as an application's would be.  A
- * row that is as near as the k-th nearest counts as found, whichever of equal ones it is.
+ * Queries are drawn at random from the rows.  One scan of the table compares all rows with all
+ * queries by the operator.  Then each query runs by the index like an application's query.  A row
+ * at most as far as the k-th nearest row counts as found, so equal distances do not matter.
  *
- * Applications' queries are hardly ever rows of the table, and a row leads to its neighbours.  So
- * a query's own row counts for nothing, and its node is absent from the graph that is searched
+ * Queries of applications are seldom rows of the table, and a row leads to its own neighbours.  So
+ * a query's own row does not count, and its node is excluded from the searched graph
  * (graph/stored/absent.h).
  *
- * Rows are read and searched by SELECTs of OIDs (select_rows.h) under one snapshot.  The index's
- * owner sees what the table's owner sees, and the index's functions run with that owner's rights.
- * Others see what their privileges and row security let them, if the index has no functions.
+ * SELECTs of OIDs (select_rows.h) read and search the rows under one snapshot.  For the index's
+ * owner, row security and functions apply as for the table's owner.  For other users, their own
+ * privileges and row security apply, and the index must have no functions.
  */
 #include "postgres.h"
 
@@ -43,37 +44,37 @@
 #define MAX_K 1000
 #define MAX_QUERIES 10000
 
-typedef struct Question
+typedef struct RecallQuery
 {
 	Datum		value;
-	ItemPointerData self;		/* the row that it is */
-	int			n;				/* rows compared so far, k at most */
-	double	   *nearest;		/* [k] their distances, sorted */
-} Question;
+	ItemPointerData self;		/* the row that the query is */
+	int			n;				/* number of distances in `nearest`, at most k */
+	double	   *nearest;		/* [k] smallest distances, ascending */
+} RecallQuery;
 
 typedef struct Recall
 {
 	Relation	heap;
 	Relation	index;
-	Oid			type;			/* that the operator class is for */
+	Oid			type;			/* the operator class's input type */
 	Oid			operator;
-	Expr	   *key;			/* the index's first column */
+	Expr	   *key;			/* the index's first key */
 	Expr	   *tid;
-	List	   *where;			/* of a partial index, else NIL */
+	List	   *where;			/* the predicate of a partial index, else NIL */
 	FmgrInfo	distance;
 	int			k;
-	int			wanted;			/* queries */
+	int			wanted;			/* number of queries asked for */
 	int			nqueries;
-	Question   *queries;		/* [wanted] */
+	RecallQuery *queries;		/* [wanted] */
 	uint64		seen;			/* rows that could have been a query */
 	int64		compared;
-	MemoryContext context;		/* of what lasts beyond a batch of rows */
+	MemoryContext context;		/* memory that outlives a row */
 } Recall;
 
-/* ---- which indexes the planner sees ---- */
+/* ---- the planner's indexes ---- */
 
-static Oid	planned_table = InvalidOid; /* while queries are planned */
-static Oid	planned_index;		/* the only index that it has then; InvalidOid: it has none */
+static Oid	planned_table = InvalidOid; /* the table while queries are planned */
+static Oid	planned_index;		/* the only index that the planner may use; InvalidOid: none */
 static get_relation_info_hook_type next_relation_info;
 
 static void
@@ -92,14 +93,14 @@ relation_info(PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel)
 
 /* ---- the queries ---- */
 
-/* A GrnndRowFn: takes a row (TID, vector) as a query with the probability that all have. */
+/* A GrnndRowFn: draws a row (TID, vector) as a query, with equal probability for all rows. */
 static void
 draw(void *arg, const Datum *values, const bool *isnull)
 {
 	Recall	   *r = arg;
 	MemoryContext old;
 	uint64		at;
-	Question   *query;
+	RecallQuery *query;
 
 	if (isnull[1])
 		return;
@@ -131,7 +132,7 @@ compare(void *arg, const Datum *values, const bool *isnull)
 	value = PointerGetDatum(PG_DETOAST_DATUM(values[1]));
 	for (int i = 0; i < r->nqueries; i++)
 	{
-		Question   *query = &r->queries[i];
+		RecallQuery *query = &r->queries[i];
 		double		distance;
 		int			at;
 
@@ -150,7 +151,7 @@ compare(void *arg, const Datum *values, const bool *isnull)
 	r->compared++;
 }
 
-/* Hands the rows that the index is of to fn, in the table's order. */
+/* Passes the rows of the index's table to fn, in the table's order. */
 static void
 read_rows(Recall *r, GrnndRowFn fn)
 {
@@ -162,7 +163,7 @@ read_rows(Recall *r, GrnndRowFn fn)
 	grnnd_run_select(grnnd_plan_select(&select), NULL, fn, r);
 }
 
-/* Drops queries that no row has a distance to: zero vectors, where the index leaves those out. */
+/* Drops queries without distances to any row: zero vectors, if the index leaves them out. */
 static void
 drop_zeros(Recall *r)
 {
@@ -180,7 +181,7 @@ drop_zeros(Recall *r)
 	}
 }
 
-/* ---- the index's answers ---- */
+/* ---- the index's results ---- */
 
 typedef struct Answers
 {
@@ -191,21 +192,21 @@ typedef struct Answers
 	double		seconds;
 } Answers;
 
-/* What a query finds, nearest first. */
+/* The results of a query, nearest first. */
 typedef struct Found
 {
 	const Recall *r;
-	const Question *query;
-	int			taken;			/* rows, k at most */
-	int			hits;			/* of the k nearest */
+	const RecallQuery *query;
+	int			taken;			/* number of rows, at most k */
+	int			hits;			/* rows among the k nearest */
 } Found;
 
-/* A GrnndRowFn for (TID, distance). */
+/* A GrnndRowFn: counts a result (TID, distance). */
 static void
 take_found(void *arg, const Datum *values, const bool *isnull)
 {
 	Found	   *f = arg;
-	const Question *query = f->query;
+	const RecallQuery *query = f->query;
 
 	if (f->taken == f->r->k || ItemPointerEquals((ItemPointer) DatumGetPointer(values[0]),
 												 unconstify(ItemPointerData *, &query->self)))
@@ -214,7 +215,7 @@ take_found(void *arg, const Datum *values, const bool *isnull)
 	f->hits += query->n > 0 && DatumGetFloat8(values[1]) <= query->nearest[query->n - 1];
 }
 
-/* Makes the plan of queries by the index, whose parameter is the vector. */
+/* Plans a query by the index.  The parameter is the vector. */
 static PlannedStmt *
 plan_query(Recall *r)
 {
@@ -222,7 +223,7 @@ plan_query(Recall *r)
 	Expr	   *distance;
 	GrnndSelect select = {
 		.rel = r->heap, .only = true, .where = r->where,
-		/* one row more: a node of several rows is not absent */
+		/* one more row, because a node of several rows is not excluded */
 		.limit = r->k + 1, .less = Float8LessOperator
 	};
 
@@ -282,7 +283,7 @@ set_option(const char *name, const char *value)
 							 false);
 }
 
-/* The rows and the order of the index, as expressions. */
+/* Fills the operator, and the expressions of rows and conditions. */
 static void
 describe(Recall *r)
 {
@@ -295,7 +296,7 @@ describe(Recall *r)
 	r->tid = grnnd_select_column(r->heap, SelfItemPointerAttributeNumber);
 	r->key = column != 0 ? grnnd_select_column(r->heap, column)
 		: linitial(RelationGetIndexExpressions(r->index));
-	if (exprType((Node *) r->key) != r->type)	/* a domain */
+	if (exprType((Node *) r->key) != r->type)	/* a domain's values need a relabeling */
 		r->key = (Expr *) makeRelabelType(r->key, r->type, -1, r->index->rd_indcollation[0],
 										  COERCE_IMPLICIT_CAST);
 	r->where = RelationGetIndexPredicate(r->index);
@@ -306,7 +307,7 @@ measure(Recall *r, int ef, Answers *a)
 {
 	get_relation_info_hook_type before = get_relation_info_hook;
 
-	/* by a function of the index or a policy of the table, say */
+	/* for example a function of the index, or a policy of the table */
 	if (OidIsValid(planned_table))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -347,7 +348,7 @@ check_range(const char *name, int value, int most)
 				 errhint("It is %d.", value)));
 }
 
-/* Are only columns in the index, and no functions of its owner? */
+/* Does the index contain only columns, and no functions of its owner? */
 static bool
 has_no_functions(Relation index)
 {
@@ -355,7 +356,10 @@ has_no_functions(Relation index)
 		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 }
 
-/* A GrnndRightFn.  The SELECT says later whether these columns may be read. */
+/*
+ * A GrnndRightFn: owners of the index and readers of the table may.  The SELECT later checks the
+ * privileges on the columns.
+ */
 static void
 must_own_or_read(Oid index, Oid table)
 {
@@ -404,7 +408,7 @@ grnnd_recall(PG_FUNCTION_ARGS)
 		guc_level = NewGUCNestLevel();
 	describe(&r);
 	r.context = CurrentMemoryContext;
-	r.queries = palloc0(r.wanted * sizeof(Question));
+	r.queries = palloc0(r.wanted * sizeof(RecallQuery));
 	measure(&r, ef, &a);
 	if (owner)
 		grnnd_become_again(&user);

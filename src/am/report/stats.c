@@ -1,8 +1,8 @@
 /*
- * stats.c - grnnd_stats(): what an index holds and how it was built.
+ * stats.c - grnnd_stats(): the content of an index, and how it was built.
  *
- * Records are counted on a sample of the pages, so that it takes milliseconds for an index of any
- * size, or on all of them.  Whether a node can be reached only all of them say.
+ * Records are counted on a sample of the pages, in milliseconds for any index, or on all pages.
+ * The number of unreachable nodes needs all pages.
  */
 #include "postgres.h"
 
@@ -31,15 +31,15 @@
 #include "am/write/maintenance.h"
 #include "am/write/reach_sweeps.h"
 
-/* Of larger indexes so many pages are read, or records where these take several. */
+/* Sample size of larger indexes: pages, or records of several pages. */
 #define SAMPLE_PAGES 1000
 
-/* An index of so few pages is not worth a REINDEX for its free space. */
+/* An index up to this number of pages is not worth a REINDEX for its free space. */
 #define FEW_PAGES 16
-/* From such shares on it is worth doing something. */
+/* Shares from which advice is given. */
 #define MUCH_DEAD 0.1
 #define MUCH_INSERTED 0.5
-/* Below such a recall at the widest search rounding may be what hides the nearest rows. */
+/* If the recall at the widest search is below this limit, rounding may hide the nearest rows. */
 #define LITTLE_FOUND 0.5
 
 enum
@@ -49,20 +49,20 @@ enum
 	NCOLUMNS
 };
 
-/* Counts of what was read, times `factor` for the whole index. */
+/* Counts of the pages read; `factor` scales counts to the whole index. */
 typedef struct Counts
 {
 	double		factor;
 	double		rows;			/* heap TIDs */
-	double		nodes;			/* that live */
-	double		dead;			/* and nodes whose rows are killed */
+	double		nodes;			/* live nodes */
+	double		dead;			/* dead nodes, and nodes whose rows are killed */
 	double		chains;
 	double		lists;
 	double		free;
 	double		rounded;
-	double		edges;			/* of nodes that live */
+	double		edges;			/* edges of live nodes */
 	double		degrees[GRN_MAX_DEGREE + 1];
-	double		unreachable;	/* NaN: not known */
+	double		unreachable;	/* NaN: unknown */
 } Counts;
 
 static Datum
@@ -107,8 +107,8 @@ count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
 }
 
 /*
- * Reads the node pages, or a sample of them; reach: what to note lists in, and live nodes in
- * *live.
+ * Reads the node pages, or a sample.  reach, live: if not NULL, filled with the neighbour lists
+ * and the live nodes.
  */
 static void
 count_records(Relation index, const GrnndIndex *ix, uint32 limit, bool whole, Counts *c,
@@ -174,7 +174,7 @@ count_all(Relation index, const GrnndIndex *ix, uint32 limit, Counts *c)
 		c->unreachable += !grnnd_set_has(&reach.reached, id);
 }
 
-/* ---- what it tells ---- */
+/* ---- the result ---- */
 
 static const char *
 codes_text(Relation index, const GrnndMeta *meta)
@@ -196,7 +196,7 @@ codes_text(Relation index, const GrnndMeta *meta)
 				   grn_code_bytes(meta->shape), 100 * meta->held);
 }
 
-/* What would make searches better; NULL: nothing is worth it. */
+/* Advice for better searches; NULL: none. */
 static const char *
 advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 {
@@ -211,7 +211,7 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 	if (c->free > c->nodes + c->dead + c->chains + c->lists &&
 		limit > FEW_PAGES * ix->layout.per_page)
 		return "REINDEX: most of the index is free space";
-	/* a search finds all of a few nodes; of an index without a report nobody knows */
+	/* a search finds all of a few nodes; without a report the inserted share is unknown */
 	if (ix->notes.report.built != 0 && c->nodes > GRNND_DEFAULT_EF && inserted >= MUCH_INSERTED)
 		return built == 0 ? "REINDEX: all rows were inserted one by one"
 			: psprintf("REINDEX: %.0f%% of the nodes were inserted one by one", 100 * inserted);
@@ -220,7 +220,7 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 	return NULL;
 }
 
-/* Bytes of the index by what they are for; they add up to its size. */
+/* Bytes of the index by use.  The parts add up to the size of the index. */
 static Datum
 parts(const GrnndIndex *ix, double bytes, const Counts *c)
 {
@@ -291,7 +291,7 @@ curve_points(const GrnRecallCurve *curve)
 	return json(text.data);
 }
 
-/* The format that its metapage names. */
+/* The format number in the index's metapage. */
 static uint32
 format_of(Relation index)
 {
@@ -322,7 +322,7 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 	nulls[BYTES] = false;
 	if (!index->rd_index->indisvalid)
 	{
-		/* it may have no metapage */
+		/* an invalid index may have no metapage */
 		values[ADVICE] = CStringGetTextDatum("REINDEX or DROP INDEX: the index is not valid, unless it is being built now");
 		nulls[ADVICE] = false;
 		return;
@@ -371,7 +371,7 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
 }
 
-/* A GrnndRightFn */
+/* A GrnndRightFn: the owner, and roles with the privileges of pg_stat_scan_tables, may. */
 static void
 must_own_or_monitor(Oid index, Oid table)
 {
@@ -383,8 +383,8 @@ must_own_or_monitor(Oid index, Oid table)
 }
 
 /*
- * grnnd_stats(index, whole).  Whole is null in the view grnnd_indexes, for which neither an index
- * that is not valid nor an index that has gone since the view saw it is an error.
+ * grnnd_stats(index, whole).  The view grnnd_indexes passes whole = NULL: neither an invalid index
+ * nor an index dropped meanwhile is then an error.
  */
 PG_FUNCTION_INFO_V1(grnnd_stats);
 Datum

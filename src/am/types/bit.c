@@ -1,12 +1,12 @@
 /*
- * bit.c - PostgreSQL's type bit, whose first bit is a byte's highest.
+ * bit.c - PostgreSQL's type bit.  The first bit of a value is the highest bit of its first byte.
  */
 #include "am/opclass.h"
 
 #include "fmgr.h"
 #include "utils/varbit.h"
 
-/* As many as pgvector's own index methods take. */
+/* the limit of pgvector's index methods */
 #define BIT_MAX_DIM 64000
 
 static int
@@ -22,7 +22,7 @@ bit_load(Datum value, int dim, void *out)
 	Size		n = ((Size) dim + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
 
 	memcpy(bytes, VARBITS((VarBit *) DatumGetPointer(value)), n);
-	/* what lies behind the last bit counts for nothing */
+	/* clear the unused bits behind the last bit */
 	if (dim % BITS_PER_BYTE != 0)
 		bytes[n - 1] &= (uint8) (BITMASK << (BITS_PER_BYTE - dim % BITS_PER_BYTE));
 }

@@ -1,6 +1,6 @@
 /*
- * metrics.c - the metrics as operator classes name them, by support function 2: for each of
- * GRN_METRICS a function grnnd_metric_name() that returns its entry.
+ * metrics.c - support function 2 of operator classes: for each entry of GRN_METRICS a function
+ * grnnd_metric_name() that returns the entry.
  */
 #include "am/opclass.h"
 

@@ -2,19 +2,18 @@
  * sparsevec.c - pgvector's type sparsevec: up to 16,000 non-zero elements of any number of
  * dimensions.
  *
- * Rows of more than SKETCH_DIM dimensions have a sketch for their stand-in: each column adds
- * its element to one number in each quarter of the sketch, with a sign.  Position and sign are a
- * fixed hash of the column, so sketches of all rows agree, and columns that share a number
- * cancel on average.  A sketch has the length of its row.  So distances and inner products of
- * sketches are those of the rows, give or take a share that falls with the root of SKETCH_DIM
- * (Kane and Nelson, Sparser Johnson-Lindenstrauss transforms).
+ * A row with more than SKETCH_DIM dimensions has a sketch as its stand-in.  Each column adds its
+ * element, with a sign, to one number in each quarter of the sketch.  Position and sign are a
+ * fixed hash of the column, so sketches of all rows agree, and columns that share a number cancel
+ * on average.  A sketch has the length of its row.  Distances and inner products of sketches
+ * therefore approximate the rows', with an error that falls with the root of SKETCH_DIM (Kane and
+ * Nelson, Sparser Johnson-Lindenstrauss transforms).
  *
- * L1 goes by roots.  |a - b| of two numbers of like sign is near (sqrt |a| - sqrt |b|)^2, and the
- * same where one of them is zero, as it mostly is.  So the squared Euclidean distance of the
- * rows' roots stands for their L1 distance.  Positive and negative numbers are kept apart,
- * as two columns.
+ * L1 uses roots.  |a - b| of two numbers of equal sign is near (sqrt |a| - sqrt |b|)^2, and equal
+ * if one number is zero, the usual case.  So the squared Euclidean distance of the rows' roots
+ * approximates their L1 distance.  Positive and negative numbers are kept as two separate columns.
  *
- * Sketches are on disk: nothing that they are made by may change without GRNND_FORMAT.
+ * Sketches are on disk: any change of this computation must change GRNND_FORMAT.
  */
 #include "am/opclass.h"
 
@@ -25,9 +24,10 @@
 #include "utils/float.h"
 
 /*
- * Of the ten nearest rows by cosine, the 40 and the 120 nearest sketches hold .98 and 1.00
- * (sections of documentation, 64 words each; the same in 2 bits a number) or 1.00 (glosses of 10
- * words); half of the dimensions .95 and .98, twice as many 1.00 in twice the space.
+ * Measured share of the ten nearest rows by cosine among the 40 and the 120 nearest sketches: .98
+ * and 1.00 (sections of documentation, 64 words each; equal with 2 bits a number), or 1.00
+ * (glosses of 10 words).  Half of the dimensions give .95 and .98, and twice as many give 1.00 in
+ * twice the space.
  */
 #define SKETCH_DIM 2048
 #define POSITIONS 4				/* quarters of the sketch */
@@ -36,7 +36,7 @@
 
 StaticAssertDecl(POSITIONS << POSITION_BITS == SKETCH_DIM, "positions fill the sketch");
 
-/* A sketch's error is likely less than so many standard deviations. */
+/* A sketch's error is likely less than this number of standard deviations. */
 #define DEVIATIONS 3.0
 
 static int
@@ -45,7 +45,7 @@ sparsevec_dim(Datum value)
 	return ((const SparseVector *) DatumGetPointer(value))->dim;
 }
 
-/* splitmix64's finalizer */
+/* the finalizer of splitmix64 */
 static uint64
 hash_column(uint64 column)
 {
@@ -71,7 +71,10 @@ add_element(float *sketch, uint64 column, float x)
 	}
 }
 
-/* Spreads every number of the sketch over all: a Hadamard matrix, which is a rotation. */
+/*
+ * Multiplies the sketch by a Hadamard matrix, a rotation that spreads every number over all
+ * numbers.
+ */
 static void
 spread(float *sketch, int n)
 {
@@ -103,9 +106,9 @@ square(const float *x, int n)
 }
 
 /*
- * Brings a sketch to the length of its row, which leaves errors of angles alone.  Recall@10 by L2
- * at ef 40 and 100 of 20,800 sections of documentation .944 and .976 without this, .952 and .985
- * with it.
+ * Scales a sketch to the length of its row; errors of angles stay.  Recall@10 by L2 at ef 40 and
+ * 100 of 20,800 sections of documentation is .944 and .976 without scaling, .952 and .985 with
+ * scaling.
  */
 static void
 set_length(float *sketch, int n, double norm2)
@@ -116,9 +119,12 @@ set_length(float *sketch, int n, double norm2)
 		sketch[i] = (float) (sketch[i] * factor);
 }
 
-/* Elements may cancel.  What is not zero must not look like it, as cosine has no zero vectors. */
+/*
+ * Ensures that a sketch whose elements cancel is not zero, because a cosine index leaves out zero
+ * vectors.
+ */
 static void
-keep_from_zero(float *sketch, int n, float first)
+avoid_zero(float *sketch, int n, float first)
 {
 	for (int i = 0; i < n; i++)
 		if (sketch[i] != 0)
@@ -154,7 +160,7 @@ plain_load(Datum value, int dim, void *stored)
 	spread(out, n);
 	set_length(out, n, square(x, v->nnz));
 	if (v->nnz > 0)
-		keep_from_zero(out, n, x[0]);
+		avoid_zero(out, n, x[0]);
 }
 
 static double
@@ -164,7 +170,7 @@ plain_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim, double erro
 
 	if ((int) b->dim == dim)
 		return metric->bound(b);
-	/* nothing is known */
+	/* no bound is known */
 	if (metric->sketch_error == NULL)
 		return -get_float8_infinity();
 	with.error += errors * DEVIATIONS * metric->sketch_error(b);
@@ -224,7 +230,10 @@ roots_load(Datum value, int dim, void *stored)
 	set_length(out, n, norm2);
 }
 
-/* The metric is L2: its value is the root of what stands for the distance. */
+/*
+ * The likely bound of an L1 distance.  The metric of the roots is L2, so its value must be
+ * squared.
+ */
 static double
 roots_bound(const GrnMetricInfo *metric, const GrnBound *b, int dim, double errors)
 {
