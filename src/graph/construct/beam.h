@@ -1,6 +1,6 @@
 /*
- * beam.h - best-first searches of a graph while it is built: the nearest vertices that a search has
- * found, and which ones it has seen.
+ * beam.h - the state of best-first searches of a graph under construction: the nearest
+ * vertices that a search has found, and the vertices that the search has seen.
  */
 #ifndef GRN_BEAM_H
 #define GRN_BEAM_H
@@ -13,10 +13,10 @@
 
 #define GRN_BEAM_WIDTH 32
 
-/* A distance, as an integer in the order of distances, above the vertex's id. */
+/* A key orders as (distance, id) does.  distance: an integer in the order of distances. */
 #define GRN_BEAM_KEY(distance, id) ((uint64_t) (distance) << 32 | (id))
 
-/* Nearest first; zero at first. */
+/* Keys are sorted, nearest first.  An empty beam is all zeros. */
 typedef struct GrnBeam
 {
 	uint32_t	count;
@@ -44,7 +44,10 @@ grn_beam_offer(GrnBeam *b, uint64_t key)
 	b->expanded[at] = false;
 }
 
-/* The nearest vertex that has not been expanded, which counts as such now; GRN_INVALID_ID: none. */
+/*
+ * Marks the nearest unexpanded vertex as expanded and returns its id; GRN_INVALID_ID: all are
+ * expanded.
+ */
 static inline uint32_t
 grn_beam_next(GrnBeam *b)
 {
@@ -57,14 +60,17 @@ grn_beam_next(GrnBeam *b)
 	return GRN_INVALID_ID;
 }
 
-/* The nearest of all; there must be one. */
+/* Returns the nearest vertex.  The beam must not be empty. */
 static inline uint32_t
 grn_beam_nearest(const GrnBeam *b)
 {
 	return (uint32_t) b->keys[0];
 }
 
-/* What a search has seen.  Some may be forgotten, whose distances are then computed again. */
+/*
+ * A table of seen vertices.  A vertex with the same slot replaces an earlier vertex, whose
+ * distance is then computed again.
+ */
 #define GRN_SEEN_BITS 12
 
 typedef struct GrnSeenIds
@@ -78,7 +84,7 @@ grn_seen_begin(GrnSeenIds *seen)
 	memset(seen, 0xFF, sizeof(*seen));
 }
 
-/* Adds a vertex; false if it was there. */
+/* Adds a vertex.  Returns false if the table has the vertex already. */
 static inline bool
 grn_seen_add(GrnSeenIds *seen, uint32_t id)
 {

@@ -1,11 +1,11 @@
 /*
- * cells.c - the cells into which a build in parts cuts the space, each with about as many
- * rows, and their borders.
+ * cells.c - divides the space into the cells of a build in parts, each with about the same
+ * number of rows, and finds the borders of the cells.
  *
- * The cells come from k-means on a sample.  Each has a weight, which is added to the squared
- * distances from its centre (a power diagram): a cell with too many rows gets a larger
- * weight.  The units of weights and of distances from borders are each cell's own, because
- * data has dense clusters.
+ * The cells come from k-means on a sample.  Each cell has a weight, which is added to the
+ * squared distances from the cell's centre (a power diagram): a cell with too many rows gets a
+ * larger weight.  Each cell has its own unit of weights and its own unit of distances from the
+ * border, because clusters differ in density.
  */
 #include "graph/construct/cut_impl.h"
 
@@ -13,25 +13,30 @@
 #include <math.h>
 #include <string.h>
 
-#define LLOYD_STEPS 5			/* of k-means */
+#define LLOYD_STEPS 5			/* steps of k-means */
 #define WEIGHT_STEPS 5			/* changes of the weights after each step of k-means */
-#define MEMBER_ROUNDS 2			/* at the end: searches for the borders, then for weights */
-#define MEMBER_STEPS 10			/* changes of the weights in each of these, guests counted */
-#define MOST_STEPS 40			/* the most, where parts stay uneven */
-#define EVEN 0.05f				/* parts are even if none is larger than the mean by this share */
-#define WEIGHT_STEP 0.85f		/* units that the weight of a part of twice the mean size gains */
-#define SMALLER_STEP 0.7f		/* the unit shrinks to this share when a weight went too far */
-#define COUNT_WORK 65536		/* distances to compare that are worth another thread */
-#define FIND_WORK 2048			/* distances to compute that are worth another thread */
+#define MEMBER_ROUNDS 2			/* at the end: searches for the borders, each followed by changes
+								 * of the weights */
+#define MEMBER_STEPS 10			/* changes of the weights in each such round, with guests counted */
+#define MOST_STEPS 40			/* the most changes of the weights in a round, if parts remain
+								 * uneven */
+#define EVEN 0.05f				/* parts are even if none exceeds the mean by more than this share */
+#define WEIGHT_STEP 0.85f		/* units that a weight gains if the part has twice the mean size */
+#define SMALLER_STEP 0.7f		/* factor of the unit after a weight has changed too far */
+#define COUNT_WORK 65536		/* comparisons of distances that are worth another thread */
+#define FIND_WORK 2048			/* computations of distances that are worth another thread */
 
-/* a where mask is all ones, b where it is 0. */
+/* Returns a if mask is all ones, b if mask is 0. */
 static inline uint32_t
 choose(uint32_t mask, uint32_t a, uint32_t b)
 {
 	return (a & mask) | (b & ~mask);
 }
 
-/* distances: [nparts][ROWS].  No branches, so that compilers make vectors of rows. */
+/*
+ * Finds the two nearest parts of ROWS rows.  distances: [nparts][ROWS].  The loops have no
+ * branches, so that the compiler vectorises over rows.
+ */
 void
 grn_cut_find_nearest(const Split *s, const float *distances, Nearest *out)
 {
@@ -72,7 +77,7 @@ grn_cut_find_nearest(const Split *s, const float *distances, Nearest *out)
 	}
 }
 
-/* Squared distances of count rows from the centres, [nparts][ROWS]. */
+/* Computes the squared distances of count rows from the centres, [nparts][ROWS]. */
 void
 grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count,
 				   float *distances)
@@ -96,7 +101,10 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
 	}
 }
 
-/* Distance of a row from the plane between its two parts, in the unit of its home. */
+/*
+ * Returns the distance of a row from the plane between its two nearest parts, in the unit of
+ * the row's home.
+ */
 static float
 to_border(const Split *s, const Nearest *nearest, size_t i)
 {
@@ -105,18 +113,21 @@ to_border(const Split *s, const Nearest *nearest, size_t i)
 	return s->across[nearest->home[i] * s->nparts + nearest->second[i]] * nearest->gap[i];
 }
 
-/* The part that a row is a guest of, or GRN_INVALID_ID. */
+/* Returns the part that a row is a guest of, or GRN_INVALID_ID. */
 uint32_t
 grn_cut_guest_of(const Split *s, const Nearest *nearest, size_t i)
 {
-	/* before there are borders there are no guests */
+	/* Without borders there are no guests. */
 	if (!(s->border > -INFINITY) || nearest->second[i] == GRN_INVALID_ID ||
 		!(to_border(s, nearest, i) <= s->border))
 		return GRN_INVALID_ID;
 	return nearest->second[i];
 }
 
-/* What makes a difference of squared distances one of distances: 1 / (2 |a - b|). */
+/*
+ * Computes the factors 1 / (2 |a - b|), which turn differences of squared distances into
+ * distances from the plane between two centres.
+ */
 static void
 find_across(Split *s)
 {
@@ -134,7 +145,7 @@ find_across(Split *s)
 
 /* ---- centres ---- */
 
-/* The sample's rows of a block. */
+/* Returns the number of the sample's rows in a block. */
 static size_t
 block_rows(const Split *s, size_t block)
 {
@@ -162,7 +173,10 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Counts the sample's rows by part, and once there is a border the guests; keeps gaps. */
+/*
+ * Counts the sample's rows by part, with guests as soon as there is a border.  Keeps homes and
+ * gaps.
+ */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -190,7 +204,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 			__atomic_fetch_add(&s->sizes[c], sizes[c], __ATOMIC_RELAXED);
 }
 
-/* Runs over the sample, in pieces that are worth a thread. */
+/* Runs fn over the blocks of the sample, in pieces that are worth a thread. */
 static void
 run_sample(Split *s, size_t work, GrnRangeFn fn, GrnParallel *parallel)
 {
@@ -205,9 +219,10 @@ count(Split *s, GrnParallel *parallel)
 }
 
 /*
- * The unit of each part's weight: what lies between its rows' two nearest centres, on
- * (geometric) average.  One unit for all would throw whole dense clusters to and fro, and so
- * would a mean that the few rows far from such a cluster make.
+ * Computes the unit of each part's weight: the geometric mean of the gap between the two
+ * nearest centres of the part's rows.  One unit for all parts would move whole dense clusters
+ * back and forth.  So would an arithmetic mean, which a few rows far from a dense cluster
+ * dominate.
  */
 static void
 find_units(Split *s)
@@ -224,7 +239,10 @@ find_units(Split *s)
 		s->units[c] = sizes[c] > 0 ? expf(s->units[c] / (float) sizes[c]) : 0;
 }
 
-/* How much larger than the mean each part is, [nparts], as a share of it; returns the most. */
+/*
+ * Computes by what share each part exceeds the mean size, excess [nparts].  Returns the
+ * largest excess.
+ */
 static float
 find_excess(const Split *s, float *excess)
 {
@@ -242,10 +260,11 @@ find_excess(const Split *s, float *excess)
 }
 
 /*
- * Moves the weights until the sample falls into parts of like size, guests counted: a
- * part too large gets a larger one.  It takes `steps`, or up to `most` where parts are uneven
- * after them.  A step too far makes a whole cluster change its part: the weights with the
- * smallest largest part stay.  Leaves sizes as they then are.
+ * Changes the weights until the sample's parts have similar sizes, guests counted: a part that
+ * is too large gets a larger weight.  Makes `steps` changes, and up to `most` if parts are
+ * still uneven.  A change that is too large moves a whole cluster to another part, so the
+ * result is the weights with the smallest largest part.  s->sizes are the sizes for these
+ * weights.
  */
 static void
 balance(Split *s, int steps, int most, GrnParallel *parallel)
@@ -273,7 +292,7 @@ balance(Split *s, int steps, int most, GrnParallel *parallel)
 			break;
 		for (uint32_t c = 0; c < s->nparts; c++)
 		{
-			/* went too far */
+			/* the last change was too large */
 			if (excess[c] * before[c] < 0)
 				s->units[c] *= SMALLER_STEP;
 			s->weights[c] += s->units[c] * WEIGHT_STEP * excess[c];
@@ -288,14 +307,15 @@ balance(Split *s, int steps, int most, GrnParallel *parallel)
 	}
 }
 
-/* Centres become the means of their parts; one without rows stays. */
+/* Moves each centre to the mean of its part's rows.  A centre without rows keeps its place. */
 static void
 move_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	uint32_t	dim = s->rows->dim;
 	float		x[GRN_MOST_DIMS];
-	float		one[GRN_MOST_DIMS]; /* sums are of what rows have more, for their digits */
+	float		one[GRN_MOST_DIMS]; /* a row of the part; sums of differences from it keep more
+									 * digits */
 
 	(void) worker;
 	for (size_t c = begin; c < end; c++)
@@ -330,13 +350,13 @@ set_centre(Split *s, uint32_t c, const void *x)
 }
 
 /*
- * Weights move the borders between neighbours: for a part that stays much too large the
- * smallest ones' centres go to rows of it.
+ * Moves the centres of the smallest parts to rows of parts that are much too large.  Weights
+ * alone only move the borders between adjacent parts.
  */
 static void
 move_smallest(Split *s)
 {
-	uint32_t	next[GRN_MAX_PARTS] = {0};	/* of the sample, to look for a row from */
+	uint32_t	next[GRN_MAX_PARTS] = {0};	/* next row of the sample to examine, for each part */
 	uint32_t	mean = (uint32_t) (s->sample->n / s->nparts) + 1;
 
 	for (;;)
@@ -378,7 +398,7 @@ border_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* The k-th least of n values, which it reorders (Hoare's quickselect). */
+/* Returns the k-th least of n values, and reorders the values (Hoare's quickselect). */
 static float
 select_float(float *values, size_t n, size_t k)
 {
@@ -406,7 +426,7 @@ select_float(float *values, size_t n, size_t k)
 				values[j--] = swap;
 			}
 		}
-		/* between them all are the pivot */
+		/* All values between j and i equal the pivot. */
 		low = at > j ? i : low;
 		high = at > j ? high : j;
 		if (at > j && at < i)
@@ -415,7 +435,7 @@ select_float(float *values, size_t n, size_t k)
 	return values[at];
 }
 
-/* The sample's rows, and their distances from borders, by part. */
+/* Sorts the sample's rows, and their distances from borders, by part. */
 void
 grn_cut_sort_by_part(Split *s)
 {
@@ -425,7 +445,7 @@ grn_cut_sort_by_part(Split *s)
 			s->ends[s->homes[i] + 1]++;
 	for (uint32_t c = 1; c < s->nparts; c++)
 		s->ends[c] += s->ends[c - 1];
-	/* each part's start becomes its end */
+	/* Each part's start becomes the part's end. */
 	for (size_t i = 0; i < s->sample->n; i++)
 	{
 		s->by_part[s->ends[s->homes[i]]] = s->borders[i];
@@ -434,8 +454,9 @@ grn_cut_sort_by_part(Split *s)
 }
 
 /*
- * Sets the unit of distances from each part's borders to that within which a share `overlap`
- * of its rows in the sample lies: of one for all a dense cluster would have all the guests.
+ * Sets the unit of distances from each part's border, so that a share `overlap` of the part's
+ * rows in the sample is within one unit.  With one unit for all parts, a dense cluster would
+ * have all the guests.
  */
 static float
 find_border(Split *s, float overlap, GrnParallel *parallel)
@@ -458,8 +479,8 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 }
 
 /*
- * The first rows of the sample, for k-means, which reads them a dozen times.  Rows on a disk are
- * copied: a page has room for several, but one of these.
+ * Returns the rows of the sample that k-means uses, which reads each row a dozen times.  Rows
+ * on a disk are copied to memory, because a page has several rows of which the sample has one.
  */
 static GrnRows
 rows_for_centres(const Split *s)
@@ -478,7 +499,7 @@ rows_for_centres(const Split *s)
 	return rows;
 }
 
-/* Centres and weights from the sample, for parts of like size with their guests. */
+/* Finds centres and weights from the sample, for parts of similar sizes with their guests. */
 static void
 find_centres(Split *s, float overlap, GrnParallel *parallel)
 {
@@ -520,9 +541,13 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 	GrnRows		sample = *rows;
 	Split		s = {.rows = rows, .sample = &sample, .parts = parts};
 
-	grn_cut_lay_out(&s, workspace, n, rows->dim, nparts, overlap);
+	grn_cut_place_arrays(&s, workspace, n, rows->dim, nparts, overlap);
 	sample.n = grn_cut_sample_size(n, nparts);
-	/* one row of each piece of the whole, so that no row comes twice; any share is of all */
+	/*
+	 * Draw one row from each of sample.n equal ranges, so that no row is drawn twice.  The
+	 * ranges are interleaved: the first rows of the sample, which k-means uses, are also
+	 * spread over all rows.
+	 */
 	for (size_t first = 0, at = 0; first < CENTRES_SHARE; first++)
 		for (size_t i = first; i < sample.n; i += CENTRES_SHARE, at++)
 		{

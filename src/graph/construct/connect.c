@@ -1,15 +1,16 @@
 /*
- * connect.c - every vertex reachable from the entry.
+ * connect.c - makes every vertex reachable from the entry.
  *
- * A breadth-first search marks what the entry reaches.  Each vertex x left over
- * then gets an edge p -> x from a vertex p near it that is reached: its nearest
- * reached neighbour, or, where it has none, the nearest that a search finds.  All threads
- * search before the first edge is added: a graph of 100,000,000 vertices may have thousands
- * left over, and each step of their searches reads memory at random.
- * If p is full, an edge p -> y makes room, and x -> y replaces it: a path that used
- * p -> y now uses p -> x -> y.  If x is full, its farthest edge makes room for that;
- * x was not reached, so nothing was reached through it.  So the set of reached
- * vertices only grows.
+ * A breadth-first search marks the vertices that the entry reaches.  Each other vertex x gets
+ * an edge p -> x from a near vertex p that is reached: x's nearest reached neighbour, or, if
+ * no neighbour is reached, the nearest vertex that a search finds.  All threads search before
+ * the first edge is added: a graph of 100,000,000 vertices may have thousands of unreached
+ * vertices, and each step of their searches reads memory at random.
+ *
+ * If p is full, p -> x replaces an edge p -> y, and x -> y is added: a path through p -> y
+ * becomes a path through p -> x -> y.  If x is full, x's farthest edge makes room for x -> y.
+ * Nothing was reached through x, because x was not reached.  The set of reached vertices
+ * therefore only grows.
  */
 #include "graph/construct/connect.h"
 
@@ -26,8 +27,8 @@ typedef struct Connect
 	const GrnRows *rows;
 	GrnGraph   *graph;
 	uint32_t	entry;
-	uint64_t   *reached;		/* [GRN_REACH_WORDS(n)] a bit a vertex */
-	uint32_t   *near;			/* [n] of those left over: what a search has found */
+	uint64_t   *reached;		/* [GRN_REACH_WORDS(n)] one bit for each vertex */
+	uint32_t   *near;			/* [n] for unreached vertices: result of find_near() */
 	uint32_t   *queue;			/* [n] */
 } Connect;
 
@@ -37,7 +38,7 @@ grn_connect_bytes(size_t n)
 	return GRN_REACH_WORDS(n) * sizeof(uint64_t) + 2 * n * sizeof(uint32_t);
 }
 
-/* Marks all that v, not reached so far, reaches. */
+/* Marks all vertices that v reaches.  v must be unmarked. */
 static void
 spread(Connect *c, uint32_t v)
 {
@@ -64,7 +65,7 @@ distance(const Connect *c, uint32_t a, uint32_t b)
 	return grn_row_distance(c->rows, grn_row(c->rows, a), grn_row(c->rows, b));
 }
 
-/* Its nearest neighbour that is reached, or GRN_INVALID_ID. */
+/* Returns the nearest reached neighbour of x, or GRN_INVALID_ID. */
 static uint32_t
 reached_neighbour(const Connect *c, uint32_t x)
 {
@@ -76,7 +77,7 @@ reached_neighbour(const Connect *c, uint32_t x)
 	return GRN_INVALID_ID;
 }
 
-/* The reached vertex nearest to x that a best-first search from the entry finds. */
+/* Returns the reached vertex nearest to x that a best-first search from the entry finds. */
 static uint32_t
 find_near(const Connect *c, uint32_t x)
 {
@@ -98,7 +99,10 @@ find_near(const Connect *c, uint32_t x)
 	return grn_beam_nearest(&beam);
 }
 
-/* Searches for those of 64 vertices each that are left over and have no reached neighbour. */
+/*
+ * Searches for the unreached vertices without a reached neighbour, in words [begin, end) of 64
+ * vertices.
+ */
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -107,7 +111,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t x = 64 * begin; x < 64 * end && x < c->graph->n; x++)
 	{
-		if (c->reached[x / 64] == UINT64_MAX)	/* so are those beside it */
+		if (c->reached[x / 64] == UINT64_MAX)	/* all 64 are reached */
 			x |= 63;
 		else if (!grn_is_reached(c->reached, x) && reached_neighbour(c, x) == GRN_INVALID_ID)
 			c->near[x] = find_near(c, x);
@@ -134,7 +138,7 @@ remove_edge(GrnGraph *g, uint32_t from, uint32_t index)
 	memmove(ids + index, ids + index + 1, (g->counts[from] - index) * sizeof(*ids));
 }
 
-/* Adds from -> to where its distance belongs; from has room. */
+/* Adds the edge from -> to at the position of its distance.  from must have room. */
 static void
 add_edge(Connect *c, uint32_t from, uint32_t to)
 {
@@ -149,9 +153,8 @@ add_edge(Connect *c, uint32_t from, uint32_t to)
 }
 
 /*
- * Which edge of the full vertex p gives way to p -> x: one to a y that lies
- * closer to x than to p, the farthest of them; if there is none, the farthest
- * of all.
+ * Returns the edge of the full vertex p that gives way to p -> x: the farthest edge to a y
+ * that is nearer to x than to p, or the farthest edge of all if no such y exists.
  */
 static uint32_t
 edge_to_redirect(const Connect *c, uint32_t p, uint32_t x)
@@ -229,7 +232,7 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 			x |= 63;
 		if (grn_is_reached(c.reached, x))
 			continue;
-		/* one may be since the search */
+		/* A neighbour may have become reached since the search. */
 		p = reached_neighbour(&c, x);
 		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
 		spread(&c, x);

@@ -1,11 +1,11 @@
 /*
- * cut.c - rows cut into overlapping parts: the workspace, and the members of each part.
+ * cut.c - divides rows into overlapping parts: the workspace, and the members of each part.
  *
- * A row is at home in the part in whose cell it lies (cells.c).  Rows near a border are
- * guests of the part behind it as well, as in DiskANN's merged build (Subramanya et al.,
- * NeurIPS 2019, section 3.3), so that the parts' graphs hang together.  Clusters far from
- * each other share no border: some rows, the landmarks (landmarks.c), are members of all
- * parts, so that edges lead from one such cluster to the next.
+ * A row is at home in the part whose cell contains the row (cells.c).  Rows near a border are
+ * also guests of the part behind the border, as in DiskANN's merged build (Subramanya et al.,
+ * NeurIPS 2019, section 3.3), so that the merged graphs are connected.  Clusters far from each
+ * other share no border.  Therefore some rows, the landmarks (landmarks.c), are members of all
+ * parts, and edges lead from one such cluster to the next.
  */
 #include "graph/construct/cut_impl.h"
 
@@ -16,11 +16,13 @@
 #include "graph/file_pages.h"
 
 #define BLOCK 16384				/* rows that a thread sorts into parts at a time */
-#define SAMPLE 32768			/* rows to find the cells from, at most */
-#define SAMPLE_PER_PART 512		/* rows of that sample for each part, at most */
-#define GUESTS_SURPLUS 0.05		/* guests above the share wanted, since it is found on a sample */
-#define LANDMARKS 64			/* of a part; 256 are no better */
-#define LANDMARKS_SHARE 0.05	/* as members of all parts they are at most this share of the rows */
+#define SAMPLE 32768			/* the most rows from which the cells are found */
+#define SAMPLE_PER_PART 512		/* the most rows of the sample for each part */
+#define GUESTS_SURPLUS 0.05		/* guests allowed above the share `overlap`, because the borders
+								 * come from a sample */
+#define LANDMARKS 64			/* landmarks of a part; 256 are no better */
+#define LANDMARKS_SHARE 0.05	/* landmarks, counted as members of all parts, are at most this
+								 * share of the rows */
 
 size_t
 grn_cut_sample_size(size_t n, uint32_t nparts)
@@ -61,9 +63,9 @@ grn_parts_kept(size_t n, float overlap)
 		grn_aligned(most_members(n, overlap) * sizeof(uint32_t));
 }
 
-/* Where everything lies in the workspace; returns its bytes. */
+/* Places the arrays in the workspace and returns its bytes. */
 size_t
-grn_cut_lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t nparts, float overlap)
+grn_cut_place_arrays(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t nparts, float overlap)
 {
 	size_t		size = grn_cut_sample_size(n, nparts);
 	GrnArena	a = grn_arena(workspace);
@@ -72,7 +74,10 @@ grn_cut_lay_out(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t npar
 	s->parts->home = grn_take(&a, n, sizeof(uint32_t));
 	s->parts->guest = grn_take(&a, n, sizeof(uint32_t));
 	s->parts->members = grn_take(&a, most_members(n, overlap), sizeof(uint32_t));
-	/* where it is for any number of parts: grn_parts_deal() changes that */
+	/*
+	 * The place does not depend on the number of parts, because grn_parts_deal() changes the
+	 * number.
+	 */
 	s->parts->landmarks = grn_take(&a, GRN_MAX_PARTS * LANDMARKS, sizeof(uint32_t));
 	s->order = grn_take(&a, size, sizeof(uint32_t));
 	s->numbers = grn_take(&a, size, sizeof(uint32_t));
@@ -95,14 +100,17 @@ grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap)
 	GrnParts	parts;
 	Split		s = {.parts = &parts};
 
-	return grn_cut_lay_out(&s, NULL, n, dim, nparts, overlap);
+	return grn_cut_place_arrays(&s, NULL, n, dim, nparts, overlap);
 }
 
 /* ---- members ---- */
 
-/* Of a thread's rows [begin, end) that are on a disk: asks for some before it comes to them. */
+/*
+ * For rows [begin, end) on a disk: tells the kernel which rows the loop at position `at` reads
+ * next.
+ */
 static void
-ask_ahead(const Split *s, size_t at, size_t begin, size_t end)
+prefetch_rows(const Split *s, size_t at, size_t begin, size_t end)
 {
 	size_t		piece = (GRN_AHEAD_PIECE / s->rows->row_bytes / ROWS + 1) * ROWS;
 
@@ -123,7 +131,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		count = end - first < ROWS ? end - first : ROWS;
 
 		if (s->rows->on_disk)
-			ask_ahead(s, first, begin, end);
+			prefetch_rows(s, first, begin, end);
 		grn_cut_to_centres(s, s->rows, first, count, distances);
 		grn_cut_find_nearest(s, distances, &nearest);
 		for (size_t i = 0; i < count; i++)
@@ -143,7 +151,7 @@ grn_parts_home(const GrnRows *rows, uint32_t nparts, size_t n, void *workspace, 
 	float		distances[GRN_MAX_PARTS * ROWS];
 	Nearest		nearest;
 
-	grn_cut_lay_out(&s, workspace, n, rows->dim, nparts, 0);
+	grn_cut_place_arrays(&s, workspace, n, rows->dim, nparts, 0);
 	for (size_t first = begin; first < end; first += ROWS)
 	{
 		size_t		count = end - first < ROWS ? end - first : ROWS;
@@ -176,7 +184,10 @@ count_blocks(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Appends the landmarks that are not in part c anyway; returns the position after them. */
+/*
+ * Appends the landmarks that are not yet members of part c.  Returns the position behind the
+ * last.
+ */
 static size_t
 put_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t position)
 {
@@ -190,7 +201,9 @@ put_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t position)
 	return position;
 }
 
-/* Turns counts into each block's first positions; puts the landmarks. */
+/*
+ * Turns counts into the first position of each block, and appends the landmarks of each part.
+ */
 static void
 find_places(Split *s, size_t blocks)
 {
@@ -245,7 +258,7 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Drops guests past those that there is room for: the last rows'. */
+/* Drops guests beyond `most`, beginning with the last rows. */
 static void
 limit_guests(Split *s, size_t blocks, size_t most)
 {
@@ -273,7 +286,7 @@ grn_parts_list_members(const GrnRows *rows, uint32_t nparts, float overlap, GrnP
 	size_t		blocks = (rows->n + BLOCK - 1) / BLOCK;
 	Split		s = {.rows = rows, .parts = parts};
 
-	grn_cut_lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
+	grn_cut_place_arrays(&s, workspace, rows->n, rows->dim, nparts, overlap);
 	parallel->run(parallel, blocks, 1, count_blocks, &s);
 	limit_guests(&s, blocks, most_guests(rows->n, overlap));
 	find_places(&s, blocks);
@@ -287,7 +300,7 @@ grn_parts_make(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t see
 	Split		s = {.rows = rows, .parts = parts};
 	GrnCells	cells;
 
-	grn_cut_lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
+	grn_cut_place_arrays(&s, workspace, rows->n, rows->dim, nparts, overlap);
 	if (nparts == 1)
 	{
 		parts->nlandmarks = 0;

@@ -1,5 +1,5 @@
 /*
- * cut_impl.h - what the steps of cutting rows into parts share: cells and borders (cells.c),
+ * cut_impl.h - shared by the steps that divide rows into parts: cells and borders (cells.c),
  * landmarks (landmarks.c) and members (cut.c).
  */
 #ifndef GRN_CUT_IMPL_H
@@ -8,7 +8,7 @@
 #include "graph/construct/cut.h"
 
 #define ROWS 64					/* rows whose nearest centres are found together */
-#define CENTRES_SHARE 4			/* one row of so many in the sample takes part in k-means */
+#define CENTRES_SHARE 4			/* k-means uses one in CENTRES_SHARE rows of the sample */
 
 typedef struct Split
 {
@@ -19,44 +19,50 @@ typedef struct Split
 	float	   *centres;		/* [nparts][dim] */
 	float	   *weights;		/* [nparts] */
 	float	   *across;			/* [nparts][nparts], GrnCells */
-	uint32_t   *order;			/* [sample] where the rows lie */
-	uint32_t   *numbers;		/* [sample] which rows they are */
-	char	   *copies;			/* [sample / CENTRES_SHARE], of rows on a disk: for k-means */
-	float	   *distances;		/* [sample / ROWS][nparts][ROWS], squared */
+	uint32_t   *order;			/* [sample] order of the sample (GrnRows.order) */
+	uint32_t   *numbers;		/* [sample] numbers of the sample's rows */
+	char	   *copies;			/* [sample / CENTRES_SHARE] copies of rows on a disk, for k-means */
+	float	   *distances;		/* [sample / ROWS][nparts][ROWS] squared distances */
 	uint32_t   *homes;			/* [sample] */
-	float	   *borders;		/* [sample]: distances from the border, or gaps */
-	float	   *by_part;		/* [sample]: the same by home; then distances from landmarks */
-	uint32_t   *rows_by_part;	/* [sample] */
-	size_t		ends[GRN_MAX_PARTS];	/* of each part's items in by_part and rows_by_part */
+	float	   *borders;		/* [sample] gaps, or distances from the border */
+	float	   *by_part;		/* [sample] borders by home; later distances from landmarks */
+	uint32_t   *rows_by_part;	/* [sample] rows of the sample by home */
+	size_t		ends[GRN_MAX_PARTS];	/* end of each part's range in by_part and rows_by_part */
 	uint64_t	seed;
-	uint32_t	sizes[GRN_MAX_PARTS];	/* of the sample */
-	float		units[GRN_MAX_PARTS];	/* of weights */
-	float		border;			/* rows as near to the border as this, by across, are guests */
-	uint32_t   *counts;			/* [blocks][2 * nparts]: at home, guests; then positions */
+	uint32_t	sizes[GRN_MAX_PARTS];	/* the sample's rows of each part */
+	float		units[GRN_MAX_PARTS];	/* units of the weights */
+	float		border;			/* rows within this distance from the border (by across) are guests */
+	uint32_t   *counts;			/* [blocks][2 * nparts] rows at home, and guests; later positions */
 } Split;
 
-/* Of some rows the nearest part, the next, and how much farther that is. */
+/*
+ * The nearest part of some rows, the second nearest part, and the difference of their
+ * distances.
+ */
 typedef struct Nearest
 {
 	uint32_t	home[ROWS];
-	uint32_t	second[ROWS];	/* GRN_INVALID_ID: there is none */
-	float		gap[ROWS];		/* of squared distances with weights */
+	uint32_t	second[ROWS];	/* GRN_INVALID_ID: there is only one part */
+	float		gap[ROWS];		/* difference of the squared distances with weights */
 } Nearest;
 
-/* cut.c: arrays in the workspace, whose bytes it returns; rows of the sample. */
-extern size_t grn_cut_lay_out(Split *s, void *workspace, size_t n, uint32_t dim,
-							  uint32_t nparts, float overlap);
+/*
+ * cut.c: grn_cut_place_arrays() places the arrays in the workspace and returns its bytes.
+ * grn_cut_sample_size() returns the rows of the sample.
+ */
+extern size_t grn_cut_place_arrays(Split *s, void *workspace, size_t n, uint32_t dim,
+								   uint32_t nparts, float overlap);
 extern size_t grn_cut_sample_size(size_t n, uint32_t nparts);
 
 /* cells.c */
-/* Squared distances of count rows from the centres, [nparts][ROWS]. */
+/* Computes the squared distances of count rows from the centres, [nparts][ROWS]. */
 extern void grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count,
 							   float *distances);
-/* The nearest parts by these distances. */
+/* Finds the two nearest parts of ROWS rows from their distances. */
 extern void grn_cut_find_nearest(const Split *s, const float *distances, Nearest *out);
-/* The part that a row is a guest of, or GRN_INVALID_ID. */
+/* Returns the part that a row is a guest of, or GRN_INVALID_ID. */
 extern uint32_t grn_cut_guest_of(const Split *s, const Nearest *nearest, size_t i);
-/* The sample's rows, and their distances from borders, by part. */
+/* Sorts the sample's rows, and their distances from borders, by part. */
 extern void grn_cut_sort_by_part(Split *s);
 
 #endif							/* GRN_CUT_IMPL_H */

@@ -1,26 +1,29 @@
 /*
- * deal.c - rows of parts that are too large, dealt out to several.
+ * deal.c - divides parts that are too large into several parts.
  *
- * Cells of like size are not always found: clusters may differ in density by orders of magnitude,
- * or rows may be equal.  A part that is too large is halved by a plane between two rows of it that
- * lie far apart, and its halves again, until its pieces are small enough.  Planes go where as many
- * rows lie on both sides as there are to be, so the pieces are of like size whatever the rows are.
+ * Cells of similar size do not always exist: clusters may differ in density by orders of
+ * magnitude, or rows may be equal.  A part that is too large is halved by a plane between two
+ * distant rows of the part, and each half is halved again, until the pieces are small enough.
+ * The plane is moved until both sides have the planned numbers of rows, so pieces have similar
+ * sizes for any rows.
  */
 #include "graph/construct/cut.h"
 
 #include <math.h>
 #include <string.h>
 
-#define TRIALS 256				/* rows of a piece among which two are found that lie far apart */
+#define TRIALS 256				/* rows of a piece among which find_ends() looks for two distant
+								 * rows */
 #define GRAIN 512				/* rows that a thread takes at a time */
 
-/* A piece of a part: one of the new parts, or halved. */
+/* A piece of a part: a new part, or a piece that is halved. */
 typedef struct Piece
 {
-	uint32_t	part;			/* the first of its new parts */
-	uint32_t	ends[2];		/* the plane lies between these rows, */
-	float		at;				/* where a row is by so much farther from the first */
-	uint32_t	halves[2];		/* pieces, the second one's rows beyond `at`; 0: not halved */
+	uint32_t	part;			/* the first new part of the piece */
+	uint32_t	ends[2];		/* rows on either side of the plane */
+	float		at;				/* side_of() a row on the plane */
+	uint32_t	halves[2];		/* pieces; the second half has the rows beyond `at`; 0: the piece
+								 * is a new part */
 } Piece;
 
 typedef struct Deal
@@ -30,11 +33,13 @@ typedef struct Deal
 	GrnParallel *parallel;
 	uint32_t	npieces;
 	Piece		pieces[2 * GRN_MAX_PARTS];
-	uint32_t   *members;		/* of the piece that is halved */
+	uint32_t   *members;		/* members of the piece that is being halved */
 	const Piece *halved;
 } Deal;
 
-/* How much farther row v lies from the first of a piece's ends than from the second, squared. */
+/*
+ * Returns the squared distance of row v from ends[0] minus the squared distance from ends[1].
+ */
 static float
 side_of(const Deal *d, const Piece *piece, uint32_t v)
 {
@@ -45,7 +50,7 @@ side_of(const Deal *d, const Piece *piece, uint32_t v)
 	return isfinite(by) ? by : 0;
 }
 
-/* Two rows of n that lie far apart: one that is far from the first, and one far from that. */
+/* Finds two distant rows among n: a row far from the first, and a row far from that row. */
 static void
 find_ends(const Deal *d, const uint32_t *members, size_t n, Piece *piece)
 {
@@ -71,7 +76,10 @@ find_ends(const Deal *d, const uint32_t *members, size_t n, Piece *piece)
 	}
 }
 
-/* home[] of members becomes their side of the plane, until they are at home in a new part. */
+/*
+ * Stores each member's side of the plane in home[], which is unused until the member's new
+ * part is known.
+ */
 static void
 side_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -95,7 +103,7 @@ known_side(const Deal *d, uint32_t v)
 	return side;
 }
 
-/* Puts the k members of n whose sides are least before all others (Hoare's quickselect). */
+/* Moves the k members with the least sides to the front (Hoare's quickselect). */
 static void
 select_least(const Deal *d, uint32_t *members, size_t n, size_t k)
 {
@@ -122,7 +130,7 @@ select_least(const Deal *d, uint32_t *members, size_t n, size_t k)
 				members[j--] = swap;
 			}
 		}
-		/* between them all are the pivot */
+		/* All sides between j and i equal the pivot. */
 		if ((ptrdiff_t) k > j && (ptrdiff_t) k < i)
 			break;
 		low = (ptrdiff_t) k > j ? i : low;
@@ -131,9 +139,9 @@ select_least(const Deal *d, uint32_t *members, size_t n, size_t k)
 }
 
 /*
- * Halves n members, which are to be `count` parts (1 to n) from `part` on, and their halves.  Rows
- * near a plane become guests beyond it, a share of each half: guest[] of them becomes the piece
- * there.  Returns the piece.
+ * Halves a piece of n members, which becomes `count` new parts (1 to n) from `part` on, and
+ * halves its halves.  A share of each half, the rows near the plane, become guests in the half
+ * beyond: guest[] is set to the half's number.  Returns the piece's number.
  */
 static uint32_t
 halve(Deal *d, uint32_t *members, size_t n, uint32_t part, uint32_t count, double share)
@@ -162,7 +170,7 @@ halve(Deal *d, uint32_t *members, size_t n, uint32_t part, uint32_t count, doubl
 	piece->at = known_side(d, members[middle]);
 	for (size_t i = middle; i < n; i++)
 		piece->at = fminf(piece->at, known_side(d, members[i]));
-	/* the numbers that the halves are going to have: of the first one's pieces there are so many */
+	/* The numbers that the halves will have: the first half makes 2 * first - 1 pieces. */
 	piece->halves[0] = number + 1;
 	piece->halves[1] = number + 2 * first;
 	for (size_t i = middle - before; i < middle + behind; i++)
@@ -172,7 +180,9 @@ halve(Deal *d, uint32_t *members, size_t n, uint32_t part, uint32_t count, doubl
 	return number;
 }
 
-/* The half of a piece in which row v lies; rows on its plane lie in either. */
+/*
+ * Returns the half of a piece that contains row v.  Rows on the plane are divided at random.
+ */
 static uint32_t
 half_of(const Deal *d, const Piece *piece, uint32_t v)
 {
@@ -181,7 +191,7 @@ half_of(const Deal *d, const Piece *piece, uint32_t v)
 	return piece->halves[side == piece->at ? grn_random(piece->part, v, 0) & 1 : side > piece->at];
 }
 
-/* guest[] from a piece to the part of it in which the row lies. */
+/* Replaces the piece in guest[] by the new part of the piece that contains the row. */
 static void
 find_part_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -203,8 +213,9 @@ find_part_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * How many parts there will be of each, [nparts], so that each has at most `capacity` rows at home,
- * and room for guests as far as there may be so many parts.  False if there may not be enough.
+ * Computes the number of new parts of each part, pieces [nparts].  No new part has more than
+ * `capacity` rows at home, and new parts have room for guests as far as `most` allows.
+ * Returns false if `most` new parts are not enough.
  */
 static bool
 count_pieces(const GrnParts *parts, uint32_t most, float overlap, size_t capacity, uint32_t *pieces)
@@ -225,7 +236,7 @@ count_pieces(const GrnParts *parts, uint32_t most, float overlap, size_t capacit
 	{
 		size_t		homes = parts->guests[c] - parts->start[c];
 		double		members = (double) (parts->others[c] - parts->start[c]) * (1 + (double) overlap);
-		/* no part without rows */
+		/* Each new part must have a row. */
 		double		more = fmin(ceil(members / (double) capacity), (double) homes) - pieces[c];
 
 		if (pieces[c] > 1 && more > 0)
@@ -255,12 +266,15 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	for (uint32_t c = 0; c < parts->nparts; c++)
 	{
 		uint32_t   *members = parts->members + parts->start[c];
-		/* a row comes to so many planes, about: with this share at each, `overlap` become guests */
+		/*
+		 * A row meets about `planes` planes.  With this share at each plane, a share `overlap`
+		 * of the rows become guests.
+		 */
 		double		planes = fmax(1, ceil(log2(pieces[c])));
 		double		share = 1 - pow(1 - fmin((double) overlap, 1), 1 / planes);
 		uint32_t	whole;
 
-		/* a cell without rows of its own is none any more */
+		/* A cell without rows at home is dropped. */
 		if (pieces[c] == 0)
 			continue;
 		whole = halve(&d, members, parts->guests[c] - parts->start[c], nparts, pieces[c], share);
@@ -270,7 +284,7 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	}
 	parallel->run(parallel, rows->n, GRAIN, find_part_range, &d);
 
-	/* guests beyond capacity are left out */
+	/* Guests beyond the capacity are left out. */
 	for (size_t v = 0; v < rows->n; v++)
 		sizes[parts->home[v]]++;
 	for (size_t v = 0; v < rows->n; v++)

@@ -1,16 +1,16 @@
 /*
- * descent.c - RNN-Descent on the CPU's cores, in synchronous rounds.
+ * descent.c - RNN-Descent on the processor's cores, in synchronous rounds.
  *
- * Each vertex has a pool of at most r (distance, id) keys, sorted, and two inboxes: a round
- * reads one, and other vertices push into the other one.  A round merges each vertex's pool
- * with its inbox and prunes them exactly by the RNG rule.  The survivors are the new pool;
- * each key that was pruned goes to the nearest survivor that occludes it (the paper's
- * Algorithm 2 takes the first).  An inbox keeps the smallest distinct keys that were pushed,
- * a set that does not depend on the order of the pushes.  So the graph does not depend on the
- * number of threads.
+ * Each vertex has a pool of at most r (distance, id) keys, sorted, and two inboxes.  A round
+ * reads one inbox of each vertex, and pushes keys to the second inbox of other vertices.  A
+ * round merges each vertex's pool with the vertex's inbox and prunes the result exactly by the
+ * RNG rule.  The survivors are the new pool.  Each pruned key goes to the nearest survivor
+ * that occludes the key (the paper's Algorithm 2 takes the first).  An inbox keeps the
+ * smallest distinct keys pushed, a set that does not depend on the order of the pushes.  The
+ * graph therefore does not depend on the number of threads.
  *
- * Two keys that survived the same prune cannot occlude each other, so pairs of
- * keys marked "old" are never compared again.
+ * Two keys that survived one prune cannot occlude each other, so two keys marked "old" are
+ * never compared again.
  */
 #include "graph/construct/descent_impl.h"
 
@@ -21,17 +21,22 @@
 #include "graph/construct/pivot_order.h"
 
 /*
- * Fewer rows than these are not worth the fit of a projection.  They are compared as floats if they
- * have few dimensions, and else by all their coordinates in bytes, which need no fit.
+ * Fewer rows than PROJECT_ROWS are not worth the fit of a projection.  Such rows are compared
+ * as floats if they have fewer dimensions than BYTES_DIMENSIONS, and otherwise by all their
+ * coordinates in bytes, which need no fit.
  */
 #define PROJECT_ROWS 4096
 #define BYTES_DIMENSIONS 256
 #define COARSE_SAMPLE 1024
 #define SLICE_ROWS ((size_t) 1 << 17)
 #define MOST_SLICES 16
-#define WINDOW 256				/* positions to each side where half the start lies */
+#define WINDOW 256				/* positions to each side that half of the first neighbours come
+								 * from */
 
-/* A key on its way into an inbox, which meanwhile comes into the cache. */
+/*
+ * A key on the way to an inbox.  The push is delayed while the inbox is being loaded into the
+ * cache.
+ */
 typedef struct Push
 {
 	uint32_t	to;
@@ -46,9 +51,9 @@ set_default(uint32_t *param, uint32_t value)
 }
 
 /*
- * Rows on a line, of which each has two neighbours at the RNG rule's liking, take more rounds than
- * any others: with 4 and 3 iterations one of a hundred is not found by its own vector.  Few rows
- * or dimensions cost little.
+ * Rows on a line, each with two neighbours by the RNG rule, need the most rounds: with t1 = 4
+ * and t2 = 3 one row in a hundred is not found by its own vector.  Builds of few rows or few
+ * dimensions can afford more rounds.
  */
 #define FEW_ROWS 5000
 #define FEW_DIMENSIONS 3
@@ -73,7 +78,7 @@ grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n)
 		params->rho = 1.0f;
 }
 
-/* The limits that the arrays here have. */
+/* Limits parameters to the sizes of the arrays in this file. */
 static GrnGraphParams
 usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 {
@@ -90,19 +95,19 @@ usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 }
 
 /*
- * Lays the arrays out in the workspace; returns its bytes.  Where the inboxes will be are
- * rows by vertex and, behind those, the workspace of the order of positions or of the projection,
- * until the start is made.
+ * Places the arrays in the workspace and returns its bytes.  Until the first neighbours are
+ * drawn, the memory of the inboxes holds rows by vertex and the workspace of the order of
+ * positions or of the projection.
  */
 static size_t
-lay_out(Descent *d, void *workspace)
+place_arrays(Descent *d, void *workspace)
 {
 	size_t		n = d->rows.n;
 	size_t		stride = grn_tile_stride(grn_project_max_dims(d->copied));
 	size_t		order = grn_pivot_order_bytes(n);
 	size_t		projection = d->fits && n >= PROJECT_ROWS && d->copied > 0 ? grn_project_bytes(n, d->copied) : 0;
 	GrnArena	a = grn_arena(workspace);
-	GrnArena	before;			/* there are inboxes */
+	GrnArena	before;			/* the arena before the inboxes */
 
 	d->pools = grn_take(&a, n, d->params.r * sizeof(uint64_t));
 	d->counts = grn_take(&a, n, 1);
@@ -126,7 +131,7 @@ workspace_bytes(const GrnGraphParams *params, size_t n, uint32_t copied, bool fi
 	Descent		d = {.rows.n = n, .copied = copied, .fits = fits};
 
 	d.params = usable_params(params, n, copied);
-	return lay_out(&d, NULL);
+	return place_arrays(&d, NULL);
 }
 
 size_t
@@ -143,7 +148,10 @@ grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 
 /* ---- inboxes ---- */
 
-/* Puts a key into a full inbox, which loses its largest. */
+/*
+ * Puts a key into a full inbox in place of the largest key.  A key that is larger, or in the
+ * inbox already, is dropped.
+ */
 static void
 replace_largest(Inbox *inbox, uint64_t key)
 {
@@ -162,8 +170,8 @@ replace_largest(Inbox *inbox, uint64_t key)
 }
 
 /*
- * An inbox keeps the INBOX smallest distinct keys.  It looks for equal ones only
- * when it has no room left.
+ * Pushes a key to an inbox, which keeps the INBOX smallest distinct keys.  Equal keys are
+ * dropped only when the inbox is full.
  */
 static void
 inbox_push(Inbox *inbox, uint64_t key)
@@ -189,9 +197,9 @@ inbox_push(Inbox *inbox, uint64_t key)
 }
 
 /*
- * Merges a vertex's sorted pool with its inbox (sorted here, then emptied) into
- * out, distinct and ascending.  An old key and the same one new differ in the
- * last bit alone, and the old one comes first and stays.
+ * Merges a vertex's sorted pool with the vertex's inbox (sorted here, then emptied) into out,
+ * distinct and ascending.  An old key and the same key marked new differ only in the last bit;
+ * the old key comes first and remains.
  */
 static uint32_t
 merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
@@ -221,16 +229,16 @@ merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
 /* ---- a round ---- */
 
 /*
- * Exact greedy prune of keys[0, count), sorted: survivors go, marked old, into
- * pool (at most r); for what a survivor occludes, a push to the nearest such
- * survivor.  Returns the number of survivors.
+ * Exact greedy prune of keys[0, count), which are sorted.  Survivors are written, marked old,
+ * to pool (at most r).  Each occluded key becomes a push to the nearest survivor that occludes
+ * the key.  Returns the number of survivors.
  */
 static uint32_t
 prune(Descent *d, const uint64_t *keys, uint32_t count, uint64_t *pool,
 	  Push *pushes, uint32_t *npushes)
 {
 	GrnPanel	all;
-	GrnPanel	fresh;			/* the new ones among them */
+	GrnPanel	fresh;			/* the new survivors */
 	uint32_t	distances[MAX_POOL + 3];
 
 	all.count = fresh.count = 0;
@@ -267,7 +275,7 @@ prune(Descent *d, const uint64_t *keys, uint32_t count, uint64_t *pool,
 	return all.count;
 }
 
-/* One vertex of a round, between its merge and its pushes. */
+/* The state of one vertex in a round, between the merge and the pushes. */
 typedef struct Step
 {
 	uint64_t	keys[MAX_TILE];
@@ -300,8 +308,9 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 		bool		any_new = false;
 
 		/*
-		 * The next vertex's rows and the inboxes of this one's pushes travel
-		 * while this one's rows are compared and the last one's pushes made.
+		 * While the rows of this vertex are compared, the rows of the next vertex and the
+		 * inboxes of this vertex's pushes are loaded into the cache.  The pushes of the vertex
+		 * before follow.
 		 */
 		if (v + 1 < end)
 			begin_step(d, v + 1, &steps[(v + 1) & 1]);
@@ -323,7 +332,7 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 		inbox_push(&d->write[pushes[(end - 1) & 1][i].to], pushes[(end - 1) & 1][i].key);
 }
 
-/* Each edge v -> u is offered to u, or those of the share rho of v's pool that is nearest. */
+/* Offers v to u for each edge v -> u in the nearest share rho of v's pool. */
 static void
 reverse_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -348,7 +357,10 @@ reverse_range(void *arg, int worker, size_t begin, size_t end)
 
 /* ---- start and end ---- */
 
-/* Rows as signed bytes, by vertex, where all their values are integers 0..255. */
+/*
+ * Converts rows to signed bytes, by vertex.  Sets d->not_bytes if a value is not an integer
+ * from 0 to 255.
+ */
 static void
 bytes_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -382,7 +394,7 @@ bytes_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* The projections of rows, by vertex. */
+/* Projects rows, by vertex. */
 static void
 project_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -393,7 +405,7 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 					 d->vertex_bytes + begin * d->stride, d->vertex_terms + 2 * begin);
 }
 
-/* Rows and bytes from their vertices to their positions. */
+/* Copies rows and bytes from the order of vertices to the order of positions. */
 static void
 place_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -413,8 +425,8 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * s distinct random neighbours, half of them from positions near by; all others where
- * there are no more than s.
+ * Draws s distinct random neighbours, half of them from near positions.  If there are at most
+ * s other vertices, returns all of them.
  */
 static uint32_t
 random_neighbours(const Descent *d, size_t v, uint32_t *ids)
@@ -452,7 +464,7 @@ random_neighbours(const Descent *d, size_t v, uint32_t *ids)
 }
 
 static void
-start_range(void *arg, int worker, size_t begin, size_t end)
+draw_first_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
 
@@ -491,7 +503,7 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 		d->read[v].count = d->read[v].full = 0;
 }
 
-/* Finds how rows are compared, unless by floats is asked for, and their positions. */
+/* Chooses how rows are compared (as floats if by_floats), and orders the positions. */
 static void
 prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 {
@@ -536,8 +548,8 @@ prepare(Descent *d, GrnParallel *parallel, bool by_floats)
 }
 
 /*
- * True where the projection's bytes cannot tell the neighbours of many vertices
- * apart, as in tight clusters far from each other.
+ * Returns true if the projection's bytes cannot order the neighbours of many vertices, as in
+ * tight clusters far from each other.
  */
 static bool
 too_coarse(const Descent *d)
@@ -560,7 +572,7 @@ too_coarse(const Descent *d)
 	return close > seen / GRN_MOST_COARSE;
 }
 
-/* A round goes in slices, between which progress is said. */
+/* A round is divided into slices.  Progress is reported after each slice. */
 typedef struct Slice
 {
 	Descent    *d;
@@ -581,7 +593,9 @@ slices_of(size_t n)
 	return n / SLICE_ROWS < MOST_SLICES ? n / SLICE_ROWS + 1 : MOST_SLICES;
 }
 
-/* One outer iteration; false where progress cancels.  done and total are in slices. */
+/*
+ * Runs one outer iteration.  Returns false if progress cancels.  done and total count slices.
+ */
 static bool
 iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
 		void *progress_ctx, uint64_t *done, uint64_t total)
@@ -606,7 +620,10 @@ iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progre
 		}
 		d->read = d->write;
 		d->write = swap;
-		/* no inbox has anything: later rounds would find none either, as soon of few rows */
+		/*
+		 * All inboxes are empty, so later rounds would change nothing.  Few rows reach this
+		 * state early.
+		 */
 		if (!d->moving)
 		{
 			*done += (rounds - 1 - inner) * slices;
@@ -637,11 +654,11 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 	graph->n = (uint32_t) n;
 	if (n == 0)
 		return true;
-	lay_out(&d, workspace);
+	place_arrays(&d, workspace);
 	prepare(&d, parallel, d.copied == 0);
-	parallel->run(parallel, n, GRAIN, start_range, &d);
+	parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 
-	/* The first outer iteration starts from nothing: one more round. */
+	/* The first outer iteration begins with random neighbours and has one more round. */
 	total = ((uint64_t) d.params.t1 * d.params.t2 + 1) * slices_of(n);
 	for (uint32_t outer = 0; outer < d.params.t1; outer++)
 	{
@@ -652,14 +669,16 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 		{
 			d.rows = *rows;
 			prepare(&d, parallel, true);
-			parallel->run(parallel, n, GRAIN, start_range, &d);
+			parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 			done = 0;
 			if (!iterate(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total))
 				return false;
 		}
 		if (outer + 1 == d.params.t1)
 		{
-			/* What the last round pushed was pruned; only chosen edges fill. */
+			/*
+			 * Keys pushed in the last round were pruned.  Only edges of pools may fill lists.
+			 */
 			parallel->run(parallel, n, 64 * GRAIN, empty_range, &d);
 			d.params.rho = 1.0f;
 		}

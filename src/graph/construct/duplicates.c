@@ -1,36 +1,37 @@
 /*
- * duplicates.c - which rows are identical, bit by bit.
+ * duplicates.c - finds rows that are identical in every bit.
  */
 #include "graph/construct/duplicates.h"
 
 #include <string.h>
 
 /*
- * An open-addressing table of 2n slots over the rows' hashes, cut into
- * partitions by the hashes' top bits; a worker fills a partition alone, taking
- * rows in order, so the first of its kind is the smallest.
+ * An open-addressing table of 2n slots over the rows' hashes.  The hashes' top bits divide the
+ * table into partitions.  A worker fills a partition alone and takes rows in order, so the
+ * first of equal rows is the smallest.
  */
 typedef struct Dups
 {
 	const GrnRows *rows;
-	size_t		vector_bytes;	/* of a row, without its scale */
+	size_t		vector_bytes;	/* bytes of a row without the scale */
 	const uint64_t *hashes;		/* [n] by row */
-	const uint32_t *visit;		/* [n] rows in the order in which they are entered, or NULL */
+	const uint32_t *visit;		/* [n] rows in the order of insertion, or NULL */
 	uint32_t   *slots;			/* [2n] */
 	uint32_t   *first;			/* [n] */
 	size_t		partitions;
-	size_t		begin,			/* of the stretch of rows that is entered now */
+	size_t		begin,			/* the range of rows that is inserted now */
 				end;
 	size_t		distinct;
 } Dups;
 
-/* Fewer rows than this a partition could overfill one. */
+/* With fewer rows a partition could overflow. */
 #define ROWS_PER_PARTITION 65536
 
 #define RANK_GRAIN 65536
-#define AHEAD_ROWS 1024			/* that are asked for together, if of as many before them */
-#define MANY_COPIES 8			/* one of so many was a copy: rows without copies are not read
-								 * again */
+#define AHEAD_ROWS 1024			/* rows that are prefetched together, if enough of the last
+								 * AHEAD_ROWS were copies */
+#define MANY_COPIES 8			/* prefetch if one in MANY_COPIES rows was a copy: rows without
+								 * copies are not read again */
 
 uint64_t
 grn_hash_row(const void *row, size_t bytes)
@@ -69,9 +70,9 @@ hash_of(const Dups *d, size_t i)
 	return d->hashes[d->rows->order ? d->rows->order[i] : i];
 }
 
-/* Asks for the next rows that are visited. */
+/* Tells the kernel which rows are read next. */
 static void
-ask_ahead(const Dups *d, size_t at)
+prefetch_rows(const Dups *d, size_t at)
 {
 	GrnRows		rows = *d->rows;
 
@@ -91,7 +92,7 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		low = 2 * n * p / d->partitions;
 		size_t		high = 2 * n * (p + 1) / d->partitions;
 		size_t		distinct = 0;
-		size_t		copies = 0; /* among the last AHEAD_ROWS, or of the partition among them */
+		size_t		copies = 0; /* copies among the last AHEAD_ROWS rows that are in this partition */
 
 		for (size_t s = low; s < high && d->begin == 0; s++)
 			d->slots[s] = GRN_INVALID_ID;
@@ -104,7 +105,7 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 			if (d->visit && (at - d->begin) % AHEAD_ROWS == 0)
 			{
 				if (copies > AHEAD_ROWS / MANY_COPIES / d->partitions)
-					ask_ahead(d, at);
+					prefetch_rows(d, at);
 				copies = 0;
 			}
 			if ((size_t) (((hash >> 32) * d->partitions) >> 32) != p)
@@ -136,12 +137,12 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* From the first ones that were entered, by where rows lie, to first ones by rank. */
+/* Translates first rows by storage order into first rows by rank. */
 typedef struct Ranks
 {
 	const uint32_t *order;
-	const uint32_t *first;		/* [n] by where rows lie */
-	uint32_t   *least;			/* [n] rank of those whose first one is there */
+	const uint32_t *first;		/* [n] by storage order */
+	uint32_t   *least;			/* [n] least rank of the rows whose first row is at this place */
 	uint32_t   *by_rank;		/* [n] */
 } Ranks;
 
@@ -176,13 +177,13 @@ size_t
 grn_find_duplicates(const GrnRows *rows, const uint64_t *hashes, const uint32_t *visit,
 					GrnParallel *parallel, uint32_t *first, void *workspace)
 {
-	GrnRows		as_they_lie = *rows;
+	GrnRows		storage_order = *rows;
 	Dups		d;
 
 	memset(&d, 0, sizeof(d));
 	if (visit)
-		as_they_lie.order = NULL;
-	d.rows = &as_they_lie;
+		storage_order.order = NULL;
+	d.rows = &storage_order;
 	d.visit = visit;
 	d.vector_bytes = grn_form_bytes(rows->form, rows->dim);
 	d.hashes = hashes;
@@ -193,7 +194,7 @@ grn_find_duplicates(const GrnRows *rows, const uint64_t *hashes, const uint32_t 
 		d.partitions = (size_t) parallel->nworkers;
 	if (d.partitions == 0)
 		d.partitions = 1;
-	/* in stretches, so that the caller's count of loops moves */
+	/* Rows are inserted in several passes, so that the caller's count of loops advances. */
 	for (int i = 0; i < GRN_DUPLICATE_STRETCHES; i++)
 	{
 		d.begin = rows->n * (size_t) i / GRN_DUPLICATE_STRETCHES;

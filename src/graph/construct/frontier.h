@@ -1,6 +1,6 @@
 /*
- * frontier.h - the queue of a breadth-first search (reach.c): vertices in the order in which they
- * are found, level by level, filled by all threads.
+ * frontier.h - the queue of a breadth-first search (reach.c): vertices in the order of
+ * discovery, level by level.  All threads append to the queue.
  */
 #ifndef GRN_FRONTIER_H
 #define GRN_FRONTIER_H
@@ -10,17 +10,17 @@
 #include <string.h>
 
 #define GRN_FRONTIER_GRAIN 256
-#define GRN_FRONTIER_BATCH 256	/* found vertices that a worker keeps back */
+#define GRN_FRONTIER_BATCH 256	/* found vertices that a worker collects before an append */
 
 typedef struct GrnFrontier
 {
 	const GrnGraph *graph;
 	uint32_t   *queue;			/* [graph->n] */
-	size_t		first;			/* of this level in queue */
-	size_t		tail;			/* of queue, taken with atomic additions */
+	size_t		first;			/* start of the current level in queue */
+	size_t		tail;			/* end of queue; threads reserve places by atomic additions */
 } GrnFrontier;
 
-/* What one worker has found and not queued yet. */
+/* Vertices that one worker has found and not yet appended to the queue. */
 typedef struct GrnFoundBatch
 {
 	uint32_t	n;
@@ -44,7 +44,7 @@ grn_frontier_add(GrnFrontier *f, GrnFoundBatch *batch, uint32_t v)
 		grn_frontier_flush(f, batch);
 }
 
-/* Asks for the list of a vertex soon to come; i and end are indices of the queue. */
+/* Prefetches the list of a later vertex.  i and end are indices of the queue. */
 static inline void
 grn_frontier_prefetch(const GrnFrontier *f, size_t i, size_t end)
 {
@@ -57,7 +57,7 @@ grn_frontier_prefetch(const GrnFrontier *f, size_t i, size_t end)
 	__builtin_prefetch(ahead + 64);
 }
 
-/* Runs fn over n items, by all threads if there are any. */
+/* Runs fn over n items, with all threads if parallel is not NULL. */
 static inline void
 grn_frontier_run(GrnParallel *parallel, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {

@@ -1,5 +1,5 @@
 /*
- * graph.c - what makes a graph sound.
+ * graph.c - checks that a graph is sound.
  */
 #include "graph/construct/graph.h"
 
@@ -17,7 +17,8 @@ grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
 	{
 		const uint32_t *ids = graph->ids + v * graph->degree;
 		uint32_t	count = graph->counts[v];
-		uint64_t	seen[8] = {0};	/* a bit for some ids: most are compared with no other */
+		uint64_t	seen[8] = {0};	/* one bit for each hash: only ids with equal hashes are
+									 * compared */
 
 		*bad_vertex = (uint32_t) v;
 		if (count > graph->degree)

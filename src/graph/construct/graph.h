@@ -1,12 +1,15 @@
 /*
- * graph.h - a graph of neighbour lists, and what makes one sound.
+ * graph.h - a graph of neighbour lists, and the check that a graph is sound.
  */
 #ifndef GRN_GRAPH_H
 #define GRN_GRAPH_H
 
 #include "graph/grn.h"
 
-/* Adjacency: ids[i * degree .. + counts[i]), nearest first. */
+/*
+ * Adjacency lists: the neighbours of vertex v are ids[v * degree ..  + counts[v]), nearest
+ * first.
+ */
 typedef struct GrnGraph
 {
 	uint32_t   *ids;			/* [n][degree] */
@@ -15,9 +18,13 @@ typedef struct GrnGraph
 	uint32_t	degree;
 } GrnGraph;
 
-/* NULL when sound: counts <= degree, ids < n, no self, no duplicate; else what is wrong. */
+/*
+ * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own
+ * neighbour, no neighbour is repeated.  Otherwise returns a description of the fault, and
+ * *bad_vertex.
+ */
 extern const char *grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex);
-/* The same for vertices [begin, end), so that threads can share the work. */
+/* Checks vertices [begin, end), so that threads can share the work. */
 extern const char *grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
 										 uint32_t *bad_vertex);
 

@@ -1,14 +1,14 @@
 /*
- * landmarks.c - rows of each part that are members of all others.
+ * landmarks.c - chooses rows of each part that become members of all other parts.
  */
 #include "graph/construct/cut_impl.h"
 
 #include <math.h>
 
 /*
- * Rows of each part's sample, one after the other, with a chance that grows with the squared
- * distance from those before (k-means++, Arthur and Vassilvitskii, SODA 2007): small clusters
- * get some, too.
+ * Draws rows of each part's sample one after the other.  The chance of a row is proportional
+ * to its squared distance from the rows drawn before (k-means++, Arthur and Vassilvitskii,
+ * SODA 2007), so small clusters get landmarks, too.
  */
 static void
 landmark_range(void *arg, int worker, size_t begin, size_t end)
@@ -39,7 +39,7 @@ landmark_range(void *arg, int worker, size_t begin, size_t end)
 
 			for (size_t i = 0; i < n; i++)
 				all += (double) distances[i];
-			/* none is left, all are equal to one before, or too far away for a float */
+			/* No row is left, all equal an earlier landmark, or distances overflow a float. */
 			if (!(all > 0 && all < INFINITY))
 			{
 				s->parts->landmarks[at] = GRN_INVALID_ID;
@@ -48,7 +48,10 @@ landmark_range(void *arg, int worker, size_t begin, size_t end)
 			chance = ldexp((double) grn_random(s->seed, UINT64_C(0x6C616E64), at), -64) * all;
 			for (size_t i = 0; i < n && chance >= 0; i++)
 			{
-				/* no row twice, whatever rounding leaves */
+				/*
+				 * A row drawn before has distance 0 and must not be drawn again, whatever the
+				 * rounding.
+				 */
 				next = distances[i] > 0 ? i : next;
 				chance -= (double) distances[i];
 			}
@@ -69,10 +72,10 @@ grn_parts_find_landmarks(const GrnRows *rows, uint32_t nparts, float overlap, ui
 						 GrnParallel *parallel, void *workspace, GrnParts *parts)
 {
 	GrnRows		sample = *rows;
-	GrnParts	own;			/* the caller's may be in use */
+	GrnParts	own;			/* the caller's GrnParts may be in use */
 	Split		s = {.rows = rows, .sample = &sample, .parts = &own, .seed = seed};
 
-	grn_cut_lay_out(&s, workspace, rows->n, rows->dim, nparts, overlap);
+	grn_cut_place_arrays(&s, workspace, rows->n, rows->dim, nparts, overlap);
 	sample.n = grn_cut_sample_size(rows->n, nparts);
 	sample.order = s.order;
 	grn_cut_sort_by_part(&s);

@@ -1,28 +1,28 @@
 /*
- * lists.c - the neighbour lists that a descent leaves: survivors of the last prune, reverse
- * edges, and neighbours of neighbours, nearest first.
+ * lists.c - makes neighbour lists of the result of a descent: survivors of the last prune,
+ * reverse edges, and neighbours of neighbours, nearest first.
  *
- * A record has room for `degree` neighbours whether it has as many or not, and a search step
- * estimates all of them from the one page that it has read.  So edges that the RNG rule left
- * out cost a query almost nothing and save it steps: 100,000 SIFT descriptors of average
- * degree 23 needed 35 steps for recall@10 0.95; filled to 32 they needed 28.  (The GPU fills
- * lists by the same rule.)  Where there is room for few edges mutual.c chooses them instead of
- * list_range().
+ * A record has room for `degree` neighbours whether the list is full or not, and a search step
+ * estimates the distances of all neighbours from the one page that the step reads.  Edges that
+ * the RNG rule refused therefore cost a query almost nothing, and save search steps: 100,000
+ * SIFT descriptors of average degree 23 needed 35 steps for recall@10 = .95; with lists filled
+ * to 32 they needed 28.  The GPU fills lists by the same rule.  If the degree is small,
+ * mutual.c chooses edges in place of list_range().
  *
- * Lists are made by position, in the memory of the inboxes, which are no longer needed.  Then
- * they are written to their vertices.
+ * Lists are made by position, in the memory of the inboxes, which are no longer needed.  The
+ * last step writes the lists in the order of vertices.
  */
 #include "graph/construct/descent_impl.h"
 
 #include <string.h>
 
 #define SOURCES 6				/* neighbours whose neighbours may fill a list */
-#define SEEN 2048				/* slots of the table of vertices seen, a power of 2 */
+#define SEEN 2048				/* slots of the table of seen vertices, a power of 2 */
 
 _Static_assert(sizeof(Inbox) >= GRN_MAX_DEGREE * sizeof(uint32_t), "a list fits an inbox");
 _Static_assert(SEEN >= 2 * (SOURCES + 1) * GRN_MAX_DEGREE, "the table stays half empty");
 
-/* The list of a position; what fill adds to it. */
+/* Return the list of a position, and the vertices that fill adds to the list. */
 static uint32_t *
 list_of(const Descent *d, size_t v)
 {
@@ -41,10 +41,13 @@ grn_put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		list_of(d, v)[i] = KEY_ID(keys[i]);
 	d->counts[v] = (uint8_t) count;
-	d->graph->counts[v] = 0;	/* of more_of(), until the end */
+	d->graph->counts[v] = 0;	/* counts more_of() until the end */
 }
 
-/* Survivors, then, up to degree, the nearest of the vertices that chose this one. */
+/*
+ * Makes lists of the survivors and, up to the degree, of the nearest vertices that chose this
+ * vertex.
+ */
 static void
 list_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -77,9 +80,9 @@ list_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Enters id into the table; false where it is there already. */
+/* Inserts id into the table.  Returns false if the table has the id already. */
 static bool
-see(uint32_t *table, uint32_t id)
+insert_id(uint32_t *table, uint32_t id)
 {
 	uint32_t	slot = (id * UINT32_C(0x9E3779B1)) & (SEEN - 1);
 
@@ -93,7 +96,10 @@ see(uint32_t *table, uint32_t id)
 	return true;
 }
 
-/* Offers a panel of candidates to the room smallest keys, sorted. */
+/*
+ * Offers a panel of candidates to the `room` smallest keys, which are sorted.  Returns the new
+ * count.
+ */
 static uint32_t
 offer(const Descent *d, size_t v, GrnPanel *panel, uint64_t *nearest, uint32_t count,
 	  uint32_t room)
@@ -140,15 +146,15 @@ fill_range(void *arg, int worker, size_t begin, size_t end)
 		if (room == 0)
 			continue;
 		memset(table, 0xFF, sizeof(table));
-		see(table, (uint32_t) v);
+		insert_id(table, (uint32_t) v);
 		for (uint32_t i = 0; i < count; i++)
-			see(table, own[i]);
+			insert_id(table, own[i]);
 		for (uint32_t i = 0; i < count && i < SOURCES; i++)
 		{
 			const uint32_t *theirs = list_of(d, own[i]);
 
 			for (uint32_t j = 0; j < d->counts[own[i]]; j++)
-				if (see(table, theirs[j]))
+				if (insert_id(table, theirs[j]))
 				{
 					grn_tile_prefetch(&d->tile, theirs[j]);
 					grn_panel_add(&panel, &d->tile, theirs[j]);
@@ -163,7 +169,7 @@ fill_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Gathers how many each list will have: counts and additions are by position. */
+/* Appends the added vertices to each list.  Counts and additions are by position. */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -180,7 +186,10 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Distances of a list's vertices, exact even where projections were compared. */
+/*
+ * Computes the distances of a list's vertices, exactly even if the descent compared
+ * projections.
+ */
 static void
 exact_keys(const Descent *d, size_t v, const uint32_t *ids, uint32_t count, uint64_t *keys)
 {

@@ -1,5 +1,6 @@
 /*
- * medoid.c - the row in the middle: the one nearest to the mean of a sample.
+ * medoid.c - finds the row in the middle: the row of a sample that is nearest to the sample's
+ * mean.
  */
 #include "graph/construct/medoid.h"
 
@@ -7,9 +8,9 @@
 #include <string.h>
 
 #define MEDOID_SAMPLE 16384
-#define MEDOID_ON_DISK 4096		/* the same of rows that memory does not hold */
-#define MEAN_PIECE 64			/* dimensions of the mean that one worker forms */
-#define MEDOID_PIECE 1024		/* rows whose sum is formed by one worker */
+#define MEDOID_ON_DISK 4096		/* rows of the sample if memory does not hold the rows */
+#define MEAN_PIECE 64			/* dimensions of the mean that one worker computes */
+#define MEDOID_PIECE 1024		/* rows that one worker compares with the mean */
 
 typedef struct Medoid
 {
@@ -21,7 +22,7 @@ typedef struct Medoid
 	double		mean[GRN_MOST_DIMS];
 } Medoid;
 
-/* Row i of the sample: one drawn from each of nsample equal stretches. */
+/* Returns row i of the sample.  One row is drawn from each of nsample equal ranges. */
 static uint32_t
 sample_row(const Medoid *m, size_t i)
 {
@@ -31,7 +32,7 @@ sample_row(const Medoid *m, size_t i)
 	return (uint32_t) (low + grn_random(m->seed, UINT64_C(0x6D65646F), i) % (high - low));
 }
 
-/* Coordinates [begin, end) of the mean; each is summed in one fixed order. */
+/* Computes coordinates [begin, end) of the mean.  Each sum has one fixed order. */
 static void
 mean_range(void *arg, int worker, size_t begin, size_t end)
 {

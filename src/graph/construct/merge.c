@@ -1,5 +1,5 @@
 /*
- * merge.c - one graph from the lists of parts' graphs.
+ * merge.c - makes one graph of the lists of the parts' graphs.
  */
 #include "graph/construct/merge.h"
 
@@ -8,14 +8,15 @@
 #include "graph/file_pages.h"
 
 #define GRAIN 256
-#define DISK_GRAIN 64			/* where rows lie on a disk: memory has to hold their neighbours */
+#define DISK_GRAIN 64			/* rows of a work item if rows are on a disk: memory must hold
+								 * their neighbours */
 
-/* Pages that have just been asked for, by their numbers. */
-#define ASKED 4096
-#define PAGE_BYTES 4096			/* of most machines */
+/* Slots of the table of pages that were prefetched lately, by page number. */
+#define PREFETCHED 4096
+#define PAGE_BYTES 4096			/* bytes of a page on most machines */
 #define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
 
-/* A neighbour to be: distance (tile.h) above its row. */
+/* A candidate: distance (tile.h), then row. */
 #define KEY(distance, row) ((uint64_t) (distance) << 32 | (row))
 #define KEY_ROW(key) ((uint32_t) (key))
 #define KEY_DISTANCE(key) ((uint32_t) ((key) >> 32))
@@ -29,49 +30,55 @@ typedef struct Merge
 	bool		on_disk;
 } Merge;
 
-/* Asks for bytes that are going to be read, if their pages have not just been asked for. */
+/*
+ * Tells the kernel which bytes are read next, unless the kernel was told of their pages
+ * lately.
+ */
 static void
-ask(uintptr_t * asked, const void *base, size_t bytes)
+prefetch_bytes(uintptr_t * prefetched, const void *base, size_t bytes)
 {
 	uintptr_t	first = (uintptr_t) base / PAGE_BYTES;
 	uintptr_t	last = ((uintptr_t) base + bytes - 1) / PAGE_BYTES;
 
-	if (asked[first % ASKED] == first && asked[last % ASKED] == last)
+	if (prefetched[first % PREFETCHED] == first && prefetched[last % PREFETCHED] == last)
 		return;
-	asked[first % ASKED] = first;
-	asked[last % ASKED] = last;
+	prefetched[first % PREFETCHED] = first;
+	prefetched[last % PREFETCHED] = last;
 	grn_pages_ahead(base, bytes);
 }
 
-/* Asks for a list, or for the rows that it names. */
+/* Prefetches a list, or the rows that a list names. */
 static void
-ask_for_list(const Merge *m, uintptr_t * asked, uint32_t position, bool rows)
+prefetch_list(const Merge *m, uintptr_t * prefetched, uint32_t position, bool rows)
 {
 	const uint32_t *list = m->lists + (size_t) position * m->graph->degree;
 
 	if (position == GRN_INVALID_ID)
 		return;
 	if (!rows)
-		ask(asked, list, m->graph->degree * sizeof(uint32_t));
+		prefetch_bytes(prefetched, list, m->graph->degree * sizeof(uint32_t));
 	for (uint32_t i = 0; rows && i < m->graph->degree && list[i] != GRN_INVALID_ID; i++)
-		ask(asked, grn_row(m->tile->rows, list[i]), m->tile->rows->row_bytes);
+		prefetch_bytes(prefetched, grn_row(m->tile->rows, list[i]), m->tile->rows->row_bytes);
 }
 
-/* Asks for all that rows [begin, end) are merged from, so that the disk brings much at once. */
+/*
+ * Prefetches the lists of rows [begin, end) and the rows that these lists name, so that the
+ * disk can read many pages at once.
+ */
 static void
-ask_ahead(const Merge *m, size_t begin, size_t end)
+prefetch_rows(const Merge *m, size_t begin, size_t end)
 {
-	uintptr_t	asked[ASKED] = {0};
+	uintptr_t	prefetched[PREFETCHED] = {0};
 
 	for (int rows = 0; rows < 2; rows++)
 		for (size_t v = begin; v < end; v++)
 		{
-			ask_for_list(m, asked, m->parts->home[v], rows);
-			ask_for_list(m, asked, m->parts->guest[v], rows);
+			prefetch_list(m, prefetched, m->parts->home[v], rows);
+			prefetch_list(m, prefetched, m->parts->guest[v], rows);
 		}
 }
 
-/* Appends the keys of one part's list of row v. */
+/* Appends the keys of one part's list of row v.  Returns the new count. */
 static uint32_t
 take_list(const Merge *m, uint32_t v, const uint32_t *list, uint64_t *keys, uint32_t count)
 {
@@ -97,7 +104,7 @@ merge_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	if (m->on_disk)
-		ask_ahead(m, begin, end);
+		prefetch_rows(m, begin, end);
 	for (size_t v = begin; v < end; v++)
 	{
 		uint32_t   *ids = m->graph->ids + v * degree;

@@ -1,5 +1,5 @@
 /*
- * merge.h - one graph from the lists of its parts' graphs.
+ * merge.h - makes one graph of the lists of the parts' graphs.
  */
 #ifndef GRN_MERGE_H
 #define GRN_MERGE_H
@@ -9,10 +9,11 @@
 #include "graph/kernels/tile.h"
 
 /*
- * Makes the graph of all rows from the lists of the parts' graphs, lists
- * [members][graph->degree], which name rows.  GRN_INVALID_ID ends a list that is shorter.
- * A row gets those of its neighbours in both parts that the RNG rule keeps.  The nearest of
- * the others follow, up to the degree.  Lists of rows that are on a disk are on it as well.
+ * Makes the graph of all rows from the lists of the parts' graphs: lists
+ * [members][graph->degree] of rows, with GRN_INVALID_ID after the last neighbour of a short
+ * list.  A row gets the neighbours from both of its lists that pass the RNG rule, and then the
+ * nearest remaining neighbours, up to the degree.  If rows are on a disk, lists are on the
+ * disk as well.
  */
 extern void grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists, GrnParallel *parallel,
 							GrnGraph *graph);

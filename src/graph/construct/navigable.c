@@ -1,17 +1,18 @@
 /*
- * navigable.c - edges where searches of a graph end far from what they look for.
+ * navigable.c - adds edges where searches of a graph end far from their targets.
  *
- * Tight clusters far from each other hang together by the few edges that the RNG rule keeps
- * between them.  A graph that was built as a whole has them between most pairs of clusters: each
- * vertex began with random neighbours, and an edge that was refused went on to a vertex nearer to
- * its end, until one kept it.  A part knows few clusters of other parts, by landmarks and guests,
- * and the merge drops what it refuses.  All vertices may then be reachable, and yet a search
- * stays in the first cluster that it comes to: no neighbour of what it has found there is nearer.
+ * Tight clusters far from each other are connected by the few edges that the RNG rule keeps
+ * between clusters.  A graph built as a whole has such edges between most pairs of clusters:
+ * each vertex began with random neighbours, and a refused edge moved on to a vertex nearer to
+ * its end until a vertex kept the edge.  A part knows few clusters of other parts, by
+ * landmarks and guests, and the merge drops refused edges.  Even if all vertices are
+ * reachable, a search may then stay in the first cluster, because no neighbour of the found
+ * vertices is nearer to the target.
  *
- * So some vertices are searched for, each from another one.  Where a search ends too early, the
- * vertex that it has found gets an edge to the one that it looks for: later searches that come
- * there go on to that cluster.  Where clusters are no such islands, all of the first searches
- * succeed, and nothing else is done.
+ * The build therefore searches for some vertices, each from a random vertex.  If a search ends
+ * too early, the nearest vertex found gets an edge to the target.  Later searches that reach
+ * the vertex continue to the target's cluster.  If clusters are connected well, all searches
+ * of the first round succeed, and no edge is added.
  */
 #include "graph/construct/navigable.h"
 
@@ -19,19 +20,24 @@
 
 #include "graph/construct/beam.h"
 
-#define FIRST_TRIALS 128		/* searches of the first round, after which most graphs are left, */
-#define MOST_TRIALS 1024		/* and of a later one */
-#define TRIALS_SHARE 32			/* one for so many vertices, so that few cost little */
-#define MOST_FAILED 512			/* one of so many may fail */
-#define MOST_ROUNDS 64			/* 12 bring recall .72 of 200 clusters in 51 parts to .99 */
-#define NEAR_SHARE 4			/* of a list is as near as a search has to come: clusters are small */
+#define FIRST_TRIALS 128		/* searches of the first round, after which most graphs are
+								 * finished */
+#define MOST_TRIALS 1024		/* searches of a later round, at most */
+#define TRIALS_SHARE 32			/* one search for each TRIALS_SHARE vertices, so that small graphs
+								 * cost little */
+#define MOST_FAILED 512			/* one in MOST_FAILED searches may fail */
+#define MOST_ROUNDS 64			/* most rounds; 12 raise recall from .72 to .99 for 200 clusters in
+								 * 51 parts */
+#define NEAR_SHARE 4			/* a search succeeds within the nearest quarter of the target's
+								 * list, because clusters are small */
 #define SEARCH_GRAIN 8
 
 /* A search. */
 typedef struct Trial
 {
 	uint32_t	target;
-	uint32_t	end;			/* where it ended, or GRN_INVALID_ID if that is near enough */
+	uint32_t	end;			/* the nearest vertex found, or GRN_INVALID_ID if the search
+								 * succeeded */
 } Trial;
 
 typedef struct Navigation
@@ -49,7 +55,10 @@ list_of(const Navigation *n, uint32_t v)
 	return n->graph->ids + (size_t) v * n->graph->degree;
 }
 
-/* The neighbours of v, all that it has.  (A GPU's lists have not been checked yet.) */
+/*
+ * Gathers all neighbours of v.  Ids are checked, because lists from a GPU have not been
+ * checked yet.
+ */
 static void
 gather_list(const Navigation *n, uint32_t v, GrnPanel *panel)
 {
@@ -59,7 +68,7 @@ gather_list(const Navigation *n, uint32_t v, GrnPanel *panel)
 			grn_panel_add(panel, n->tile, list_of(n, v)[i]);
 }
 
-/* The neighbours of v that the search has not seen, as far as its table knows. */
+/* Gathers the neighbours of v that the search has not seen, as far as the table knows. */
 static void
 gather_unseen(const Navigation *n, uint32_t v, GrnSeenIds *seen, GrnPanel *panel)
 {
@@ -79,8 +88,9 @@ gather_unseen(const Navigation *n, uint32_t v, GrnSeenIds *seen, GrnPanel *panel
 }
 
 /*
- * Searches for target until it finds a vertex no farther from it than a share of its neighbours.
- * Returns the nearest vertex found where there is none, or GRN_INVALID_ID.
+ * Searches for target until the search finds a vertex no farther from target than a share of
+ * target's neighbours.  Returns GRN_INVALID_ID if such a vertex is found, otherwise the
+ * nearest vertex found.
  */
 static uint32_t
 search(const Navigation *n, uint32_t from, uint32_t target)
@@ -137,9 +147,10 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Where the edge is that gives way in v's list, which is full: the one that most nearer neighbours
- * occlude, so that a search finds another way to its end.  An edge to a cluster far away is
- * occluded by few, since it starts where its cluster is nearest to that.
+ * Returns the index of the edge that gives way in v's full list: the edge occluded by the most
+ * nearer neighbours, because a search finds another way to its end.  Few neighbours occlude an
+ * edge to a distant cluster, because the edge starts where its own cluster is nearest to the
+ * distant cluster.
  */
 static uint32_t
 most_occluded(const Navigation *n, const GrnPanel *list, const uint32_t *own)
@@ -209,18 +220,18 @@ grn_make_navigable(const GrnTile *tile, GrnGraph *graph, uint64_t seed, GrnParal
 	trials = trials < MOST_TRIALS ? trials : MOST_TRIALS;
 	for (; n.round < MOST_ROUNDS; n.round++)
 	{
-		size_t		these = n.round == 0 && trials > FIRST_TRIALS ? FIRST_TRIALS : trials;
+		size_t		ntrials = n.round == 0 && trials > FIRST_TRIALS ? FIRST_TRIALS : trials;
 		size_t		failed = 0;
 
-		/* no edge changes before all have searched */
-		parallel->run(parallel, these, SEARCH_GRAIN, search_range, &n);
-		for (size_t i = 0; i < these; i++)
+		/* Edges change only after all searches of the round. */
+		parallel->run(parallel, ntrials, SEARCH_GRAIN, search_range, &n);
+		for (size_t i = 0; i < ntrials; i++)
 			if (n.trials[i].end != GRN_INVALID_ID)
 			{
 				add_edge(&n, n.trials[i].end, n.trials[i].target);
 				failed++;
 			}
-		if (failed <= these / MOST_FAILED)
+		if (failed <= ntrials / MOST_FAILED)
 			break;
 	}
 }

@@ -1,5 +1,5 @@
 /*
- * navigable.h - edges where searches of a graph end far from what they look for.
+ * navigable.h - adds edges where searches of a graph end far from their targets.
  */
 #ifndef GRN_NAVIGABLE_H
 #define GRN_NAVIGABLE_H
@@ -8,9 +8,9 @@
 #include "graph/kernels/tile.h"
 
 /*
- * Searches for vertices from other ones, both drawn at random, and adds or replaces edges until
- * nearly all of them succeed.  The result does not depend on the number of threads.  What was
- * reachable need not stay so: grn_connect() comes after it.
+ * Searches for random vertices from random vertices, and adds or replaces edges until nearly
+ * all searches succeed.  The result does not depend on the number of threads.  Vertices may
+ * become unreachable, so grn_connect() must follow.
  */
 extern void grn_make_navigable(const GrnTile *tile, GrnGraph *graph, uint64_t seed,
 							   GrnParallel *parallel);

@@ -1,14 +1,16 @@
 /*
- * nearest.c - the nearest vertices of every vertex: searches of the graph, and comparisons of
- * all with all.
+ * nearest.c - finds the nearest vertices of every vertex, by searches of the graph or by
+ * comparing all pairs.
  *
- * A search keeps the ef nearest that it has met and expands the nearest one not yet expanded.  It
- * begins at the vertex, so what it looks for is mostly two edges away.  The entries are candidates
- * from the start: the graph around a vertex may be a component of fewer than k.
+ * A search keeps the ef nearest vertices found and expands the nearest unexpanded vertex.  The
+ * search begins at the vertex, so most results are within two edges.  The entries are
+ * candidates from the start, because the vertex's component of the graph may have fewer than k
+ * vertices.
  *
- * Comparisons of all with all go by blocks: inner products of a block of vertices with a panel of
- * others, where the metric's comparison follows from them but for rounding.  What may be near
- * enough, by a bound of the rounding, is compared anew, so lists are those of the comparison.
+ * Comparisons of all pairs use blocks: inner products of a block of vertices with a panel of
+ * vertices, if the metric's comparison follows from inner products except for rounding.  Pairs
+ * that may be near enough, by a bound of the rounding error, are compared again exactly.
+ * Lists are therefore the same as from exact comparisons.
  */
 #include "graph/construct/nearest.h"
 
@@ -18,26 +20,26 @@
 #include "graph/arena.h"
 #include "graph/kernels/linear.h"
 
-/* Ids that a search takes out of its set one by one; after more the set is zeroed. */
-#define MOST_MET 16384
+/* A search that has seen more ids zeroes the whole set instead of single ids. */
+#define MOST_SEEN 16384
 
-/* A row's first bytes to ask for; what lies further the processor's own prefetcher finds. */
+/* Bytes of a row to prefetch.  The processor's own prefetcher finds the following bytes. */
 #define PREFETCH_BYTES 512
 
-/* Of a panel: bytes of floats, for the second-level cache, and rows. */
+/* A panel's bytes of floats, which must fit the second-level cache, and its most rows. */
 #define PANEL_BYTES (256 * 1024)
 #define MOST_PANEL_ROWS 256
 
 /*
- * A sum of n products of floats is off by at most n u of the sum of absolute values, whatever the
- * order, u = 2^-24; a few terms more are for what follows it.
+ * A sum of n products of floats has an error of at most n u times the sum of absolute values,
+ * in any order, u = 2^-24.  MORE_TERMS terms cover the operations after the sum.
  */
 #define UNIT_ROUNDING (1.0f / (1 << 24))
 #define MORE_TERMS 16
 
 /*
- * A candidate as an integer that orders as its distance, then its id, does.  The lowest bit says
- * that it is expanded.
+ * A candidate as an integer that orders as (distance, id) does.  The lowest bit is 1 if the
+ * candidate is expanded.
  */
 typedef uint64_t Key;
 
@@ -48,7 +50,7 @@ make_key(float compared, uint32_t id)
 {
 	uint32_t	bits;
 
-	compared += 0.0f;			/* -0 is 0 */
+	compared += 0.0f;			/* turns -0 into 0 */
 	memcpy(&bits, &compared, sizeof(bits));
 	bits = bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
 	return (Key) bits << 32 | (Key) id << 1;
@@ -65,7 +67,10 @@ near_of(Key key)
 	return near;
 }
 
-/* Puts a key where it belongs among the `most` least; returns its position, or most. */
+/*
+ * Inserts a key into the `most` least keys, which are sorted.  Returns the key's position, or
+ * `most` if all keys are less.
+ */
 static inline uint32_t
 offer(Key *keys, uint32_t *count, uint32_t most, Key key)
 {
@@ -95,7 +100,7 @@ offer(Key *keys, uint32_t *count, uint32_t most, Key key)
 typedef struct Query
 {
 	const float *floats;
-	const void *made;			/* made ready, or NULL */
+	const void *made;			/* result of grn_query_make(), or NULL */
 } Query;
 
 static size_t
@@ -104,7 +109,10 @@ made_bytes(const GrnNearest *n)
 	return grn_aligned(grn_query_bytes(n->comparison, n->rows->form, n->rows->dim));
 }
 
-/* floats [dim], made [made_bytes()]: room for what the row is not itself. */
+/*
+ * Makes the query of vertex v.  floats [dim] and made [made_bytes()] are room for forms of the
+ * row that the query needs in addition to the row.
+ */
 static Query
 make_query(const GrnNearest *n, size_t v, float *floats, void *made)
 {
@@ -144,20 +152,20 @@ typedef struct Search
 	Query		query;
 	float	   *floats;			/* [dim] */
 	char	   *made;
-	uint64_t   *set;			/* a bit for each vertex: it has been met */
-	uint32_t   *met;			/* [MOST_MET] of them; nmet may be more */
-	uint32_t	nmet;
+	uint64_t   *set;			/* [n bits] 1 for each seen vertex */
+	uint32_t   *seen;			/* [MOST_SEEN] seen vertices; nseen may be larger */
+	uint32_t	nseen;
 	Key		   *beam;			/* [ef], sorted */
 	uint32_t	count;
 } Search;
 
 static size_t
-lay_out_search(const GrnNearest *n, void *work, Search *s)
+place_search_arrays(const GrnNearest *n, void *work, Search *s)
 {
 	GrnArena	a = work ? grn_arena(work) : (GrnArena) {NULL, 0};
 
 	s->set = grn_take(&a, (n->rows->n + 63) / 64, sizeof(*s->set));
-	s->met = grn_take(&a, MOST_MET, sizeof(*s->met));
+	s->seen = grn_take(&a, MOST_SEEN, sizeof(*s->seen));
 	s->beam = grn_take(&a, n->ef, sizeof(*s->beam));
 	s->floats = grn_take(&a, n->rows->dim, sizeof(*s->floats));
 	s->made = grn_take(&a, 1, made_bytes(n));
@@ -169,35 +177,38 @@ grn_nearest_search_bytes(const GrnNearest *n)
 {
 	Search		s;
 
-	return lay_out_search(n, NULL, &s);
+	return place_search_arrays(n, NULL, &s);
 }
 
-/* Adds a vertex to the set.  False: it was there. */
+/* Adds a vertex to the set.  Returns false if the set has the vertex already. */
 static inline bool
-meet(Search *s, uint32_t v)
+add_seen(Search *s, uint32_t v)
 {
 	uint64_t	bit = UINT64_C(1) << v % 64;
 
 	if (s->set[v / 64] & bit)
 		return false;
 	s->set[v / 64] |= bit;
-	if (s->nmet < MOST_MET)
-		s->met[s->nmet] = v;
-	s->nmet++;
+	if (s->nseen < MOST_SEEN)
+		s->seen[s->nseen] = v;
+	s->nseen++;
 	return true;
 }
 
 static void
-forget(Search *s)
+clear_seen(Search *s)
 {
-	if (s->nmet > MOST_MET)
+	if (s->nseen > MOST_SEEN)
 		memset(s->set, 0, (s->n->rows->n + 63) / 64 * sizeof(*s->set));
 	else
-		for (uint32_t i = 0; i < s->nmet; i++)
-			s->set[s->met[i] / 64] = 0;
+		for (uint32_t i = 0; i < s->nseen; i++)
+			s->set[s->seen[i] / 64] = 0;
 }
 
-/* Compares those of the vertices that are new; returns the least position that one has got. */
+/*
+ * Compares the unseen vertices among ids and offers them to the beam.  Returns the least
+ * position that a vertex has received.
+ */
 static uint32_t
 offer_all(Search *s, const uint32_t *ids, uint32_t count)
 {
@@ -207,7 +218,7 @@ offer_all(Search *s, const uint32_t *ids, uint32_t count)
 	uint32_t	least = n->ef;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (meet(s, ids[i]))
+		if (add_seen(s, ids[i]))
 		{
 			prefetch(n->rows, ids[i]);
 			fresh[nfresh++] = ids[i];
@@ -235,12 +246,12 @@ uint32_t
 grn_nearest_search(const GrnNearest *n, void *work, uint32_t v, bool own, GrnNear *out)
 {
 	Search		s = {.n = n};
-	uint32_t	next = 0;		/* all before it are expanded */
+	uint32_t	next = 0;		/* all candidates before this position are expanded */
 	uint32_t	found;
 
-	lay_out_search(n, work, &s);
+	place_search_arrays(n, work, &s);
 	s.query = make_query(n, v, s.floats, s.made);
-	meet(&s, v);
+	add_seen(&s, v);
 	if (own)
 		offer(s.beam, &s.count, n->ef, make_key(compare(n, &s.query, v), v) | EXPANDED);
 	expand(&s, v);
@@ -259,7 +270,7 @@ grn_nearest_search(const GrnNearest *n, void *work, uint32_t v, bool own, GrnNea
 		if (least < next)
 			next = least;
 	}
-	forget(&s);
+	clear_seen(&s);
 	found = s.count < n->k ? s.count : n->k;
 	for (uint32_t i = 0; i < found; i++)
 		out[i] = near_of(s.beam[i]);
@@ -269,7 +280,7 @@ grn_nearest_search(const GrnNearest *n, void *work, uint32_t v, bool own, GrnNea
 _Static_assert(GRN_MAX_ENTRIES <= GRN_MAX_DEGREE, "offer_all() takes entries as it takes lists");
 _Static_assert(GRN_MAX_NODES <= UINT32_C(1) << 31, "a key has 31 bits for an id");
 
-/* ---- comparisons of all with all ---- */
+/* ---- comparisons of all pairs ---- */
 
 typedef struct Exact
 {
@@ -283,15 +294,15 @@ typedef struct Exact
 	Query		queries[GRN_NEAREST_BLOCK];
 	Key		   *keys;			/* [count][k], sorted */
 	uint32_t	counts[GRN_NEAREST_BLOCK];
-	float		worst[GRN_NEAREST_BLOCK];	/* of a full list, else infinite */
-	/* where inner products serve */
+	float		worst[GRN_NEAREST_BLOCK];	/* largest distance of a full list, otherwise infinite */
+	/* The following fields are used if inner products serve. */
 	float		norms[GRN_NEAREST_BLOCK];
 	float	   *panel;			/* [panel_rows][dim] */
 	float	   *panel_norms;	/* [panel_rows] */
 	float	   *products;		/* [count][panel_rows] */
 } Exact;
 
-/* Rows of bits are compared faster as they are. */
+/* Whether comparisons use inner products.  Rows of bits are compared faster directly. */
 static bool
 products_serve(const GrnNearest *n)
 {
@@ -299,7 +310,7 @@ products_serve(const GrnNearest *n)
 }
 
 static size_t
-lay_out_exact(const GrnNearest *n, void *work, Exact *e)
+place_exact_arrays(const GrnNearest *n, void *work, Exact *e)
 {
 	GrnArena	a = work ? grn_arena(work) : (GrnArena) {NULL, 0};
 	size_t		dim = n->rows->dim;
@@ -322,10 +333,10 @@ grn_nearest_exact_bytes(const GrnNearest *n)
 {
 	Exact		e;
 
-	return lay_out_exact(n, NULL, &e);
+	return place_exact_arrays(n, NULL, &e);
 }
 
-/* Compares vertex i of the block with v. */
+/* Compares vertex i of the block with v, and offers v to the list of i. */
 static inline void
 offer_exact(Exact *e, uint32_t i, size_t v)
 {
@@ -351,7 +362,7 @@ compare_panel(Exact *e, size_t from, uint32_t rows)
 			offer_exact(e, i, v);
 }
 
-/* The same where products say of most that they are too far. */
+/* Does the same for a panel, but skips pairs that are too far by their inner products. */
 static void
 multiply_panel(Exact *e, size_t from, uint32_t rows)
 {
@@ -396,7 +407,7 @@ grn_nearest_exact(const GrnNearest *n, void *work, size_t begin, uint32_t count,
 	uint32_t	dim = n->rows->dim;
 	bool		by_products = products_serve(n);
 
-	lay_out_exact(n, work, &e);
+	place_exact_arrays(n, work, &e);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		float	   *floats = e.floats + (size_t) i * dim;

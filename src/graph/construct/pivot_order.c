@@ -1,5 +1,5 @@
 /*
- * pivot_order.c - a cheap order of rows in which near ones lie near each other.
+ * pivot_order.c - computes a cheap order of rows in which near rows are often near each other.
  */
 #include "graph/construct/pivot_order.h"
 
@@ -7,7 +7,7 @@
 
 #include "graph/arena.h"
 
-#define ROWS_PER_BIN 512		/* about; a bin's rows should fit a core's cache */
+#define ROWS_PER_BIN 512		/* about; the rows of a bin should fit a core's cache */
 #define MAX_TOPS 64
 #define BINS ((size_t) MAX_TOPS * GRN_PANEL_ROWS)
 #define GRAIN 256
@@ -16,14 +16,14 @@ typedef struct Bins
 {
 	const GrnTile *tile;
 	uint32_t   *bin;			/* [n] */
-	uint32_t   *start;			/* [BINS + 1] of each bin in the order */
+	uint32_t   *start;			/* [BINS + 1] start of each bin in the order */
 	GrnPanel	tops;
 	GrnPanel	children[MAX_TOPS];
 } Bins;
 
-/* Lays out the workspace, where *b itself is, too; returns its bytes. */
+/* Places the arrays, and *b itself, in the workspace and returns its bytes. */
 static size_t
-lay_out(Bins **b, void *workspace, size_t n)
+place_bins(Bins **b, void *workspace, size_t n)
 {
 	GrnArena	a = grn_arena(workspace);
 	uint32_t   *bin;
@@ -46,7 +46,7 @@ grn_pivot_order_bytes(size_t n)
 {
 	Bins	   *b;
 
-	return lay_out(&b, NULL, n);
+	return place_bins(&b, NULL, n);
 }
 
 static uint32_t
@@ -72,7 +72,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		uint32_t	top = nearest(b, (uint32_t) i, &b->tops);
 
-		/* a top without children keeps its rows in one bin */
+		/* Rows of a top without children form one bin. */
 		b->bin[i] = top * GRN_PANEL_ROWS;
 		if (b->children[top].count > 0)
 			b->bin[i] += nearest(b, (uint32_t) i, &b->children[top]);
@@ -94,7 +94,7 @@ grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *paral
 			order[i] = (uint32_t) i;
 		return;
 	}
-	lay_out(&b, workspace, n);
+	place_bins(&b, workspace, n);
 	b->tile = tile;
 	start = b->start;
 	while (tops < MAX_TOPS && (size_t) tops * tops < pivots)
@@ -108,7 +108,7 @@ grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *paral
 		uint32_t	row = (uint32_t) (grn_random(seed, 0x62696E, i) % n);
 		GrnPanel   *children = &b->children[nearest(b, row, &b->tops)];
 
-		/* where one top has very many, the rest of them are not needed */
+		/* A top with a full panel needs no further children. */
 		if (children->count < GRN_PANEL_ROWS)
 			grn_panel_add(children, tile, row);
 	}

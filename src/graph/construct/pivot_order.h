@@ -1,5 +1,5 @@
 /*
- * pivot_order.h - a cheap order of rows in which near ones lie near each other.
+ * pivot_order.h - computes a cheap order of rows in which near rows are often near each other.
  */
 #ifndef GRN_PIVOT_ORDER_H
 #define GRN_PIVOT_ORDER_H
@@ -7,10 +7,10 @@
 #include "graph/kernels/tile.h"
 
 /*
- * Some hundred or thousand rows, chosen at random, are pivots.  Sorts rows [0, n) of the
- * tile into bins by their nearest pivot, which is found in two levels: order[i] is the row
- * at position i.  The order does not depend on the number of threads.  workspace:
- * grn_pivot_order_bytes(n).
+ * Chooses some hundred or thousand rows at random as pivots.  Sorts rows [0, n) of the tile
+ * into bins by their nearest pivot, found in two levels: order[i] is the row at position i.
+ * The order does not depend on the number of threads.  workspace: grn_pivot_order_bytes(n)
+ * bytes.
  */
 extern size_t grn_pivot_order_bytes(size_t n);
 extern void grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,

@@ -1,9 +1,9 @@
 /*
- * projection.c - rows of floats as a few signed bytes, for the descent.
+ * projection.c - projects rows of floats to a few signed bytes, for the descent.
  *
- * One scale serves all coordinates, as distances need; the codec's rotation of
- * the principal directions makes that cheap.  Where even the most directions
- * hold too little of the variance, a row is all its coordinates, in bytes.
+ * One scale serves all coordinates, as distances require.  The codec's rotation of the
+ * principal directions makes one scale accurate for all.  If even the most directions keep too
+ * little of the variance, all coordinates of a row become bytes.
  */
 #include "graph/construct/projection.h"
 
@@ -15,14 +15,16 @@
 #include "graph/stored/codec_fit.h"
 
 #define MAX_DIMS GRN_MAX_CODE_DIMS
-#define ENERGY 0.95f			/* share of the variance that the directions should hold */
-#define ENERGY_LEAST 0.80f		/* if they hold less, bytes keep all coordinates instead */
-#define SAMPLE 8192				/* rows to fit to, at most */
-#define SAMPLE_FLOATS ((size_t) 16 << 20)	/* floats of these rows, at most */
-#define SIZE_ROWS 1024			/* rows that show how large coordinates are */
+#define ENERGY 0.95f			/* share of the variance that the directions should keep */
+#define ENERGY_LEAST 0.80f		/* if the directions keep less, all coordinates become bytes */
+#define SAMPLE 8192				/* the most rows of the sample of a fit */
+#define SAMPLE_FLOATS ((size_t) 16 << 20)	/* the most floats of the sample of a fit */
+#define SIZE_ROWS 1024			/* rows that show the size of coordinates */
 #define CLIP 6.0f				/* root mean squares beyond which a byte saturates */
-#define BLOCK 16				/* rows projected together, sharing directions in cache */
-#define CHUNK 1024				/* their coordinates less the mean at a time */
+#define BLOCK 16				/* rows that are projected together and share directions in the
+								 * cache */
+#define CHUNK 1024				/* coordinates of these rows, minus the mean, that are processed at
+								 * a time */
 
 static size_t
 sample_size(size_t n, uint32_t dim)
@@ -57,17 +59,17 @@ plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 	return fit;
 }
 
-/* The arrays in a workspace. */
+/* The arrays of a fit in the workspace. */
 typedef struct Arrays
 {
-	float	   *fitted;			/* the codec, which outlives the fit */
+	float	   *fitted;			/* the codec, which the projection keeps after the fit */
 	uint32_t   *sample;
-	void	   *workspace;		/* of the codec's fit */
+	void	   *workspace;		/* workspace of the codec's fit */
 } Arrays;
 
-/* Lays the arrays out; returns the workspace's bytes. */
+/* Places the arrays in the workspace and returns its bytes. */
 static size_t
-lay_out(Arrays *arrays, const GrnCodecFit *fit, void *workspace)
+place_arrays(Arrays *arrays, const GrnCodecFit *fit, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
@@ -91,12 +93,12 @@ grn_project_bytes(size_t n, uint32_t dim)
 	GrnCodecFit fit = plan(NULL, n, dim, 0);
 	Arrays		arrays;
 
-	return lay_out(&arrays, &fit, NULL);
+	return place_arrays(&arrays, &fit, NULL);
 }
 
 /*
- * Coordinates [.][stride] of rows [begin, end), at most BLOCK, in the projected
- * space but for the scale.
+ * Computes coordinates [.][stride] of rows [begin, end), at most BLOCK, in the projected space
+ * before scaling.
  */
 static void
 project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end,
@@ -128,7 +130,7 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 	}
 }
 
-/* A row's bytes become all its coordinates. */
+/* Makes the projection keep all coordinates of a row. */
 static void
 keep_coordinates(GrnProject *p, const GrnRows *rows)
 {
@@ -141,8 +143,8 @@ typedef struct Sizes
 {
 	const GrnProject *p;
 	const GrnRows *rows;
-	size_t		n;				/* rows looked at, evenly spread */
-	float		most[SIZE_ROWS];	/* largest of a row */
+	size_t		n;				/* rows examined, evenly spread */
+	float		most[SIZE_ROWS];	/* largest coordinate of each row */
 	double		squares[SIZE_ROWS];
 } Sizes;
 
@@ -179,7 +181,7 @@ size_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* The scale, by a few rows, which are enough to see the size of coordinates. */
+/* Chooses the scale from a few rows, which are enough to show the size of coordinates. */
 static void
 find_scale(GrnProject *p, Sizes *sizes, GrnParallel *parallel)
 {
@@ -194,12 +196,15 @@ find_scale(GrnProject *p, Sizes *sizes, GrnParallel *parallel)
 		most = fmaxf(most, sizes->most[i]);
 	}
 	most = fminf(most, CLIP * (float) sqrt(squares / (double) (sizes->n * p->dims)));
-	/* not where all rows are one, or too large to square */
+	/* The scale remains 1 if all rows are equal or too large to square. */
 	if (most > 0 && 127.0f / most < INFINITY)
 		p->scale = 127.0f / most;
 }
 
-/* The mean of the few rows, [dim]; returns the sum of their squared distances from it. */
+/*
+ * Computes the mean of the few rows, [dim].  Returns the sum of their squared distances from
+ * the mean.
+ */
 static double
 find_mean(const Sizes *s, float *mean)
 {
@@ -257,7 +262,7 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	float		held;
 	Sizes		sizes = {.p = p, .rows = rows, .n = size_rows(rows)};
 
-	lay_out(&arrays, &fit, workspace);
+	place_arrays(&arrays, &fit, workspace);
 	for (size_t i = 0; i < fit.nsample; i++)
 	{
 		size_t		v = rows->n * i / fit.nsample;
@@ -272,7 +277,10 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	find_scale(p, &sizes, parallel);
 }
 
-/* Coordinates as bytes; compares so that NaN, from overflow, becomes one too. */
+/*
+ * Converts coordinates to bytes.  The comparisons turn a NaN, from overflow, into a byte as
+ * well.
+ */
 static void
 store_bytes(const float *restrict u, uint32_t n, float scale, int8_t *restrict out)
 {

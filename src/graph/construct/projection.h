@@ -1,6 +1,7 @@
 /*
- * projection.h - rows of floats as a few signed bytes, for the descent: their parts along
- * principal directions, which are rotated so that each has a like share of the variance.
+ * projection.h - projects rows of floats to a few signed bytes, for the descent: the
+ * coordinates along principal directions, which are rotated so that all have a similar share
+ * of the variance.
  */
 #ifndef GRN_PROJECTION_H
 #define GRN_PROJECTION_H
@@ -10,30 +11,30 @@
 
 typedef struct GrnProject
 {
-	GrnCodec	codec;			/* no codes: coordinates themselves, less the mean */
+	GrnCodec	codec;			/* GRN_NO_CODES: all coordinates, minus the mean */
 	uint32_t	dims;			/* bytes of a row */
-	float		scale;			/* bytes a unit of length */
+	float		scale;			/* byte steps in a unit of length */
 } GrnProject;
 
-/* The most bytes that a row takes. */
+/* Returns the most bytes of a projected row. */
 extern uint32_t grn_project_max_dims(uint32_t dim);
 extern size_t grn_project_bytes(size_t n, uint32_t dim);
 /*
- * Fits to a sample.  workspace: grn_project_bytes() bytes, of which the first grn_project_kept()
- * live as long as the projection.
+ * Fits a projection to a sample.  workspace: grn_project_bytes() bytes.  The first
+ * grn_project_kept() bytes must remain as long as the projection.
  */
 extern size_t grn_project_kept(uint32_t dim);
 extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t seed,
 							GrnParallel *parallel, void *workspace);
 /*
- * Makes a projection one of a part of its rows, with their mean, for which there is room [dim],
- * and scale: a part may be a cluster far from others, and small.  Directions stay, if they hold
- * enough of the part's variance.
+ * Adapts a projection to one part of the rows, with the part's own mean [dim] and scale,
+ * because a part may be a small cluster far from other rows.  The directions remain if they
+ * keep enough of the part's variance; otherwise all coordinates become bytes.
  */
 extern void grn_project_part(GrnProject *project, const GrnRows *rows, GrnParallel *parallel, float *mean);
 /*
- * Rows [begin, end) into out [.][stride], zero padded, and what a GrnTile wants of each into terms
- * [.][2].
+ * Projects rows [begin, end) to out [.][stride], padded with zeros, and computes terms [.][2]
+ * for a GrnTile.
  */
 extern void grn_project_rows(const GrnProject *project, const GrnRows *rows, size_t begin,
 							 size_t end, size_t stride, int8_t *out, int32_t *terms);

@@ -1,8 +1,9 @@
 /*
  * reach.c - breadth-first search from one vertex, level by level, by all threads.
  *
- * The set of vertices reached has a bit for each, so that it stays in the processor's caches
- * where labels would not: every edge asks it about a vertex that lies anywhere.
+ * The set of reached vertices has one bit for each vertex.  The set therefore fits the
+ * processor's caches, which matters because every edge tests a vertex at a random place of the
+ * set.
  */
 #include "graph/construct/reach.h"
 

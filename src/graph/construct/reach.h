@@ -1,12 +1,12 @@
 /*
- * reach.h - which vertices of a graph an entry reaches.
+ * reach.h - finds the vertices that an entry reaches.
  */
 #ifndef GRN_REACH_H
 #define GRN_REACH_H
 
 #include "graph/construct/graph.h"
 
-/* Words of a set of n vertices, a bit each. */
+/* Words of a set of n vertices, one bit for each vertex. */
 #define GRN_REACH_WORDS(n) (((size_t) (n) + 63) / 64)
 
 static inline bool
@@ -15,7 +15,9 @@ grn_is_reached(const uint64_t *reached, uint32_t v)
 	return __atomic_load_n(&reached[v / 64], __ATOMIC_RELAXED) >> v % 64 & 1;
 }
 
-/* Adds v; false where it was there already.  Threads may do so at once. */
+/*
+ * Adds v.  Returns false if the set has v already.  Several threads may add vertices at once.
+ */
 static inline bool
 grn_reach_add(uint64_t *reached, uint32_t v)
 {
@@ -26,8 +28,8 @@ grn_reach_add(uint64_t *reached, uint32_t v)
 }
 
 /*
- * Fills reached [GRN_REACH_WORDS(n)] with what entry reaches, itself included; returns how
- * many.  queue: [n].  parallel may be NULL.
+ * Sets reached [GRN_REACH_WORDS(n)] to the vertices that entry reaches, entry included.
+ * Returns their number.  queue: [n].  parallel may be NULL.
  */
 extern size_t grn_reach(const GrnGraph *graph, GrnParallel *parallel, uint32_t entry,
 						uint64_t *reached, uint32_t *queue);

@@ -1,5 +1,5 @@
 /*
- * workspace.c - the arrays that a build has in its workspace beside the graph's own.
+ * workspace.c - places the arrays of a build, except the graph's own, in the workspace.
  */
 #include "graph/construct/workspace.h"
 
@@ -18,7 +18,10 @@ grn_finish_bytes(size_t n)
 	return larger(grn_connect_bytes(n), GRN_CUT_ORDER_BYTES(n));
 }
 
-/* Steps take turns with the scratch space: numbering rows, the codec's fit, the graph's end. */
+/*
+ * The steps of a build use the scratch space in turn: numbering rows, the codec's fit, the
+ * graph's end.
+ */
 static uint64_t
 scratch_bytes(const GrnWorkNeeds *needs)
 {
@@ -36,7 +39,7 @@ grn_lay_out_work(const GrnWorkNeeds *needs, char *work)
 {
 	uint64_t	n = needs->rows;
 	uint64_t	m = needs->nodes;
-	GrnArena	a = {work, needs->placed_bytes};	/* of the start of a page */
+	GrnArena	a = {work, needs->placed_bytes};	/* the rows, which begin at the start of a page */
 	GrnWork		w = {0};
 
 	w.vertex_of_rank = grn_take(&a, n, sizeof(uint32_t));

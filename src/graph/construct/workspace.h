@@ -1,6 +1,6 @@
 /*
- * workspace.h - the arrays that a build has in its workspace beside the graph's own, and their
- * bytes.  The builder lays them out, and grnnd_build_estimate() counts them.
+ * workspace.h - the arrays of a build, except the graph's own, and their bytes.  The builder
+ * places the arrays, and grnnd_build_estimate() counts their bytes.
  */
 #ifndef GRN_WORKSPACE_H
 #define GRN_WORKSPACE_H
@@ -8,26 +8,28 @@
 #include "graph/arena.h"
 #include "graph/stored/codec_fit.h"
 
-/* What fixes the bytes of a workspace. */
+/* The parameters that determine the bytes of a workspace. */
 typedef struct GrnWorkNeeds
 {
 	uint64_t	rows;			/* n */
 	uint64_t	nodes;			/* m, the distinct rows */
 	uint32_t	dim;
 	uint32_t	degree;
-	uint32_t	code_bytes;		/* of the longest codes that there may be */
-	uint32_t	code_dims;		/* the most directions of a codec; 0: there are no codes */
+	uint32_t	code_bytes;		/* bytes of the longest possible code */
+	uint32_t	code_dims;		/* the most directions of a codec; 0: no codes */
 	bool		centred;
-	/* where rows have moved into the workspace (src/builder/pipeline_place.c): */
-	uint64_t	placed_bytes;	/* of the rows, with which the workspace begins; 0: not moved */
-	uint64_t	own_bytes;		/* of what a record keeps of a row, where that is kept here; else 0 */
+	/* If rows have moved into the workspace (src/builder/pipeline_place.c): */
+	uint64_t	placed_bytes;	/* bytes of the rows, at the start of the workspace; 0: rows have
+								 * not moved */
+	uint64_t	own_bytes;		/* bytes of a record's own vector, if kept in the workspace;
+								 * otherwise 0 */
 } GrnWorkNeeds;
 
-/* The arrays; NULL where there is none. */
+/* The arrays; NULL for arrays that the build does not need. */
 typedef struct GrnWork
 {
 	uint32_t   *vertex_of_rank; /* [n] */
-	uint32_t   *order;			/* [n] where rows have moved */
+	uint32_t   *order;			/* [n] order of rows that have moved */
 	uint8_t    *own;			/* [m][own_bytes] */
 	uint32_t   *distinct;		/* [m] */
 	uint32_t   *position;		/* [m] */
@@ -38,21 +40,27 @@ typedef struct GrnWork
 	float	   *codec;			/* grn_codec_floats() */
 	float	   *centre;			/* [dim] */
 	char	   *scratch;
-	uint64_t	kept_bytes;		/* of all but scratch, */
-	uint64_t	bytes;			/* and with scratch */
+	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
+	uint64_t	bytes;			/* bytes of all arrays */
 } GrnWork;
 
-/* Lays the arrays out in the workspace.  work NULL: the bytes alone are found. */
+/* Places the arrays in the workspace.  With work NULL only the bytes are valid. */
 extern GrnWork grn_lay_out_work(const GrnWorkNeeds *needs, char *work);
 
-/* Bytes in which n rows are compared before that: n ranks, n hashes, and slots to look them up. */
+/*
+ * Returns the bytes of the earlier comparison of n rows: n ranks, n hashes, and the slots of
+ * their table.
+ */
 static inline uint64_t
 grn_compare_work_bytes(uint64_t n)
 {
 	return grn_aligned(n * sizeof(uint32_t)) + n * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
 }
 
-/* Bytes of scratch in which a graph of n vertices is connected and put into the order of pages. */
+/*
+ * Returns the bytes of scratch in which a graph of n vertices is connected and put into the
+ * order of pages.
+ */
 extern size_t grn_finish_bytes(size_t n);
 
 #endif							/* GRN_WORKSPACE_H */
