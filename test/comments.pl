@@ -12,7 +12,7 @@ my $share_goal = 6.0;	# percent of the words of a room's comments
 # Rooms that miss the goal: percent of pointing words, and sentences with too many of them.
 # Each figure may only fall.  A room that reaches the goal leaves the table.
 my %ceiling = (
-	'src/graph/construct' => [ 6.0, 6 ],
+	'src/graph/construct' => [ 6.0, 3 ],
 	'cuda' => [ 6.0, 3 ],
 	'src/am' => [ 12.0, 47 ],
 	'src/am/attr' => [ 12.0, 6 ],
