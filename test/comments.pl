@@ -21,7 +21,6 @@ my %ceiling = (
 	'src/am/types' => [ 8.0, 0 ],
 	'src/am/write' => [ 8.7, 21 ],
 	'src/builder' => [ 12.0, 41 ],
-	'src/graph' => [ 11.0, 13 ],
 	'src/graph/stored' => [ 11.0, 22 ],
 );
 

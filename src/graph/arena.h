@@ -1,9 +1,9 @@
 /*
- * arena.h - arrays laid out one after the other in a workspace.
+ * arena.h - arrays placed one after the other in a workspace.
  *
- * Memory comes from the caller, which must know how much.  So the function that lays a
- * workspace's arrays out runs twice: with the workspace NULL it finds the bytes (and every
- * array is NULL), then it finds the arrays.
+ * The caller provides the memory and must know its size.  The function that places the arrays
+ * of a workspace therefore runs twice: with workspace NULL it computes the bytes (and every
+ * array is NULL), and with the workspace it computes the addresses.
  */
 #ifndef GRN_ARENA_H
 #define GRN_ARENA_H
@@ -11,15 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRN_ALIGNMENT 64		/* of each array: a cache line, the widest vector register */
+#define GRN_ALIGNMENT 64		/* alignment of each array: a cache line, the widest vector
+								 * register */
 
 typedef struct GrnArena
 {
-	char	   *base;			/* aligned; NULL: bytes are counted alone */
+	char	   *base;			/* aligned; NULL: only bytes are counted */
 	size_t		used;			/* a multiple of GRN_ALIGNMENT, or GRN_NO_SIZE */
 } GrnArena;
 
-/* More bytes than can be counted: no memory is as large, so asking for it fails. */
+/* Stands for more bytes than a size_t can count.  An allocation of this size always fails. */
 #define GRN_NO_SIZE SIZE_MAX
 
 static inline size_t
@@ -37,7 +38,7 @@ grn_arena(void *workspace)
 	return arena;
 }
 
-/* An array [count] of so many bytes each. */
+/* Places an array of count items of `bytes` bytes each. */
 static inline void *
 grn_take(GrnArena *arena, size_t count, size_t bytes)
 {
@@ -52,7 +53,10 @@ grn_take(GrnArena *arena, size_t count, size_t bytes)
 	return taken;
 }
 
-/* Bytes of a workspace, wherever it lies, for all that was taken; GRN_NO_SIZE if too many. */
+/*
+ * Returns the bytes of a workspace at any address that holds all arrays taken; GRN_NO_SIZE if
+ * too many.
+ */
 static inline size_t
 grn_arena_bytes(const GrnArena *arena)
 {

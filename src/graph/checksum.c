@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define FACTOR UINT64_C(0x9E3779B97F4A7C15) /* odd, so that a product loses nothing */
+#define FACTOR UINT64_C(0x9E3779B97F4A7C15) /* odd, so that products keep all information */
 
 static inline uint64_t
 mix(uint64_t sum, uint64_t word)
@@ -25,8 +25,8 @@ word(const uint8_t *at)
 }
 
 /*
- * The products are in variables of their own, not in an array: gcc would make vectors of one, for
- * which there is no product of 64 bits, and take twice as long.
+ * The four chains are separate variables.  gcc would turn an array into vectors, and vectors
+ * have no 64-bit product, so the loop would take twice as long.
  */
 uint64_t
 grn_checksum(const void *data, size_t bytes)

@@ -1,5 +1,5 @@
 /*
- * checksum.h - what tells whether bytes that went over a network are those that were sent.
+ * checksum.h - detects bytes that a network has changed.
  */
 #ifndef GRN_CHECKSUM_H
 #define GRN_CHECKSUM_H
@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 64 bits; for accidents, not against forgers.  The same on processors of one byte order. */
+/*
+ * Returns a 64-bit checksum, which detects accidental changes, not deliberate ones.  The
+ * result is the same on all processors of one byte order.
+ */
 extern uint64_t grn_checksum(const void *data, size_t bytes);
 
 #endif							/* GRN_CHECKSUM_H */

@@ -1,5 +1,5 @@
 /*
- * file_pages.c - what the kernel is told of a mapped file's pages; see file_pages.h.
+ * file_pages.c - advice to the kernel about the pages of a mapped file; see file_pages.h.
  */
 #include "graph/file_pages.h"
 
@@ -7,10 +7,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The kernel takes no more of one request than a request to the disk may have. */
+/* The kernel reads no more for one madvise() than one request to the disk may have. */
 #define REQUEST ((uintptr_t) 128 << 10)
 
-/* The pages that bytes are in; whole: those that have no others. */
+/*
+ * Finds the pages that contain the bytes.  whole: only pages without other bytes.  Returns
+ * false if no page qualifies.
+ */
 static bool
 pages_of(const void *base, size_t bytes, bool whole, uintptr_t * begin, uintptr_t * end)
 {

@@ -1,6 +1,6 @@
 /*
- * file_pages.h - pages of a mapped file, which the kernel reads and keeps as we say: for arrays
- * that memory does not hold.
+ * file_pages.h - advises the kernel which pages of a mapped file to read, keep or drop: for
+ * arrays that memory does not hold.
  */
 #ifndef GRN_FILE_PAGES_H
 #define GRN_FILE_PAGES_H
@@ -8,16 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of an array that a thread works on at a time where it asks for them first. */
+/* Bytes of an array that a thread prefetches and then processes at a time. */
 #define GRN_AHEAD_PIECE ((size_t) 1 << 20)
 
-/* Asks for bytes that are going to be read, all of them at once; does not wait. */
+/* Starts reading bytes from the disk, all at once, without waiting. */
 extern void grn_pages_ahead(const void *base, size_t bytes);
-/* Whether bytes are going to be read here and there: then a page that is missing comes alone. */
+/*
+ * Tells whether accesses to the bytes will be scattered.  If so, a missing page is read
+ * without its neighbours.
+ */
 extern void grn_pages_scattered(const void *base, size_t bytes, bool scattered);
 /*
- * Nobody reads the bytes any more: what whole pages take of memory and of the disk goes back.
- * False where the file system cannot do that.
+ * Returns the memory and the disk space of whole pages among the bytes, which no process may
+ * read again.  Returns false if the file system cannot do so.
  */
 extern bool grn_pages_remove(const void *base, size_t bytes);
 

@@ -1,13 +1,14 @@
 /*
- * form.h - the forms in which an index keeps its rows' own vectors, one table entry each.
+ * form.h - the forms in which an index keeps the rows' own vectors, with one table entry for
+ * each form.
  *
- * A short form begins with a head that says what the numbers behind it stand for.  A row that
- * numbers standing for themselves do not hold gets a head of its own, so that its rounding
- * error is in proportion to its own range.  The exact layout has the smallest form that
- * holds all rows of the build exactly; the default layout rounds them to bytes where that
- * saves pages (grn_layout_form()).
+ * A stored vector of a short form begins with a head, which defines the values that the
+ * numbers stand for.  If a row's numbers do not fit the form directly, the row gets a head of
+ * its own, so that the rounding error is proportional to the row's own range.  The exact
+ * layout uses the smallest form that holds all rows of the build exactly.  The default layout
+ * rounds rows to bytes if bytes save pages (grn_layout_form()).
  *
- * Only form.c names a form.  Everything else asks the table.
+ * Only form.c names a form.  All other files use the table.
  */
 #ifndef GRN_FORM_H
 #define GRN_FORM_H
@@ -15,28 +16,32 @@
 #include "graph/kernels/dist.h"
 #include "graph/metric.h"
 
-/* On-disk values: never renumber.  What the comments say of heads is src/graph/form.c's. */
+/* Values on disk: never renumber.  src/graph/form.c defines the heads. */
 typedef enum GrnForm
 {
-	GRN_FORM_F32 = 1,			/* 32-bit floats, without a head: any row, exactly */
-	GRN_FORM_F16 = 2,			/* IEEE binary16, times the head: a float, power of two */
+	GRN_FORM_F32 = 1,			/* 32-bit floats, no head: any row, exactly */
+	GRN_FORM_F16 = 2,			/* IEEE binary16 times the head, a float */
 	GRN_FORM_U8 = 3,			/* integers 0..255; the head is a GrnByteHead */
-	GRN_FORM_BITS = 4,			/* 0 and 1, without a head: the first is a byte's highest bit */
-	GRN_FORM_ROTATED4 = 5,		/* 4 bits a number of the rotated row; a GrnRotatedHead */
-	GRN_FORM_ROTATED2 = 6,		/* the same of 2 bits */
-	GRN_FORM_ROTATED1 = 7		/* and of 1 bit */
+	GRN_FORM_BITS = 4,			/* 0 and 1, no head; the first number is a byte's highest bit */
+	GRN_FORM_ROTATED4 = 5,		/* 4 bits for each number of the rotated row; the head is a
+								 * GrnRotatedHead */
+	GRN_FORM_ROTATED2 = 6,		/* the same with 2 bits */
+	GRN_FORM_ROTATED1 = 7		/* the same with 1 bit */
 } GrnForm;
 
-/* Floats as they are.  It holds any row exactly: for rows that are not known yet. */
+/* Holds any row exactly, for indexes whose rows are not known yet. */
 #define GRN_FORM_WIDEST GRN_FORM_F32
-/* The form of rows that are given as a float *. */
+/* The form of rows that are a float *. */
 #define GRN_FORM_FLOATS GRN_FORM_F32
-/* Holds any row, with a small error: for the default layout. */
+/* Holds any row with a small error, for the default layout. */
 #define GRN_FORM_ROUNDED GRN_FORM_U8
-/* and the one by which it saves more where that form is too large (grn_layout_form()) */
+/* Holds any row in fewer bytes, if GRN_FORM_ROUNDED is too large (grn_layout_form()). */
 #define GRN_FORM_ROUNDED_MORE GRN_FORM_ROTATED4
 
-/* A byte b stands for scale * (b + zero): 8 significant bits times 16, an exact float. */
+/*
+ * A byte b stands for scale * (b + zero).  scale has 8 significant bits and b + zero has 16,
+ * so the product is an exact float.
+ */
 typedef struct GrnByteHead
 {
 	uint16_t	scale;			/* the upper half of a float's bits */
@@ -48,68 +53,85 @@ typedef struct GrnFormInfo
 	GrnForm		id;
 	const char *name;
 	uint32_t	head;			/* bytes before the numbers */
-	uint32_t	bits;			/* of a number */
+	uint32_t	bits;			/* bits of a number */
 	uint32_t	max_dim;
 	bool		lossless;		/* every row is stored exactly */
 	/*
 	 * A scan reads rows with an error from the table, in the order of lower bounds of their
-	 * distances (src/am/rerank.c).  0: the bounds hold for any row.  Else they are likely ones: of an
-	 * error, the part along the line to the query is taken for at most so many of its
-	 * standard deviations, error / sqrt(dimensions).
+	 * distances (src/am/rerank.c).  0: the bounds are certain.  Otherwise the bounds are
+	 * likely: the part of the error along the line to the query counts as at most this many of
+	 * its standard deviations, error / sqrt(dimensions).
 	 */
 	double		deviations;
-	/* rows that are read for one that is returned */
+	/* rows read for each row that a scan returns */
 	double		reads;
-	GrnNumbers	numbers;		/* what they are, where rows of builds come in it */
-	bool		direct;			/* two of them, or a query and one, are compared best by apart() */
+	GrnNumbers	numbers;		/* the type of the numbers, if rows of a build may have this form */
+	bool		direct;			/* apart() is the best comparison of two stored vectors, and of a
+								 * query and a stored vector */
 	/*
-	 * Whether numbers that stand for themselves hold all n floats exactly.  NULL: a form for
-	 * rows that come in it alone, because others that follow could not be stored.
+	 * Whether the form holds all n floats exactly with own_head.  NULL: the form serves only
+	 * rows that come in this form, because later rows could not be stored.
 	 */
 	bool		(*holds) (const float *x, size_t n);
-	/* writes the stored form of n floats; returns whether it is exact */
+	/* Writes the stored form of n floats.  Returns whether the stored form is exact. */
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
-	/* numbers [from, from + n) of a stored vector, as floats; NULL: only all at once, by load() */
+	/*
+	 * Converts numbers [from, from + n) of a stored vector to floats.  NULL: only load() can
+	 * convert.
+	 */
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
-	/* all n numbers, where there is no piece() */
+	/* Converts all n numbers to floats, for forms without piece(). */
 	void		(*load) (const uint8_t *stored, size_t n, float *out);
 	/*
-	 * Whether l2(), ip() and l1() serve a stored vector; else it is converted by piece().  NULL:
-	 * they never do, and the form has none.
+	 * Whether l2(), ip() and l1() can compare a stored vector.  If not, piece() converts the
+	 * vector first.  NULL: the form has no such functions.
 	 */
 	bool		(*plain) (const uint8_t *stored);
-	/* squared Euclidean distance, inner product and L1 distance of a query and a stored vector */
+	/*
+	 * Squared Euclidean distance, inner product and L1 distance of a query and a stored
+	 * vector.
+	 */
 	float		(*l2) (const float *q, const uint8_t *stored, size_t n);
 	float		(*ip) (const float *q, const uint8_t *stored, size_t n);
 	float		(*l1) (const float *q, const uint8_t *stored, size_t n);
-	/* the head under which numbers stand for themselves; NULL where there is no head */
+	/* the head with which numbers stand for themselves; NULL: the form has no head */
 	const void *own_head;
-	/* brings a stored vector to length 1; NULL: it cannot be */
+	/* Scales a stored vector to length 1.  NULL: the form cannot be scaled. */
 	void		(*normalise) (uint8_t *stored, size_t n, double norm);
 	/*
-	 * Of forms that round any row, so that queries need the table for exact distances: numbers
-	 * of the rotated row.  They have no piece(), and a query is made ready for many of them.
+	 * The form keeps numbers of the rotated row and rounds every row, so queries read the
+	 * table for exact distances.  The form has no piece().  A query is prepared once for many
+	 * comparisons.
 	 */
 	bool		rotated;
-	/* squared distance of two stored vectors times sa and sb; NULL: not of floats or rotated rows */
+	/*
+	 * Squared distance of sa * a and sb * b, two stored vectors.  NULL for floats and rotated
+	 * forms.
+	 */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
-	/* Jaccard distance of two stored vectors; NULL: by way of floats */
+	/* Jaccard distance of two stored vectors.  NULL: computed from floats. */
 	float		(*jaccard) (const uint8_t *a, const uint8_t *b, size_t n);
 } GrnFormInfo;
 
-/* The entry of a form; NULL where the number, read from elsewhere, is none. */
+/* Returns the entry of a form, or NULL if id, which may come from elsewhere, is no form. */
 extern const GrnFormInfo *grn_form(uint32_t id);
-/* The same, if records may keep rows of a type in it whose own form is `rows`. */
+/*
+ * Returns the entry if records may keep, in this form, rows of a type whose own form is
+ * `rows`.  Otherwise returns NULL.
+ */
 extern const GrnFormInfo *grn_form_for(uint32_t id, GrnForm rows);
 
-/* Whether a stored vector is a float *.  A comparison, for distances of builds ask it. */
+/*
+ * Whether a stored vector is a float *.  Builds test this for each distance, so the test is
+ * one comparison.
+ */
 static inline bool
 grn_form_is_floats(GrnForm form)
 {
 	return form == GRN_FORM_FLOATS;
 }
 
-/* Bytes of a stored vector of n dimensions. */
+/* Returns the bytes of a stored vector of n dimensions. */
 static inline size_t
 grn_form_bytes(GrnForm form, size_t n)
 {
@@ -118,48 +140,57 @@ grn_form_bytes(GrnForm form, size_t n)
 	return info->head + (info->bits * n + 7) / 8;
 }
 
-/* The smallest form whose numbers, standing for themselves, hold all n floats exactly. */
+/* Returns the smallest form that holds all n floats exactly with own_head. */
 extern GrnForm grn_form_smallest(const float *x, size_t n);
-/* Whether rotated forms say enough of what is compared so. */
+/* Whether rotated forms are accurate enough for a comparison. */
 static inline bool
 grn_rotated_serves(GrnComparison comparison)
 {
 	return comparison == GRN_COMPARE_L2 || comparison == GRN_COMPARE_IP;
 }
 
-/* The rotated form of the most bits whose vectors take so many bytes; else that of the fewest. */
+/*
+ * Returns the rotated form of the most bits whose vectors take at most `bytes` bytes, or the
+ * form of the fewest bits.
+ */
 extern GrnForm grn_rotated_form(size_t n, size_t bytes);
-/* The form that holds all that either of two forms holds. */
+/* Returns the form that holds all rows that either form holds. */
 extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
 
 /*
- * Convert n finite floats to and from the stored form (unaligned); rounds to nearest.
+ * Convert n finite floats to the stored form (unaligned) and back, rounding to nearest.
  * grn_form_store() returns whether the stored form is exact.
  */
 extern bool grn_form_store(GrnForm form, const float *x, size_t n, void *out);
 extern void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
-/* Numbers [from, from + n) of a stored vector. */
+/* Converts numbers [from, from + n) of a stored vector to floats. */
 extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t n, float *out);
 
 /*
- * Rows of a build are kept in the form of the column's type.  A row is begun with the
- * head under which its numbers stand for themselves; returns where the numbers go.
+ * Writes own_head to a row of a build, which has the form of the column's type.  Returns the
+ * address of the numbers.
  */
 extern void *grn_form_begin(GrnForm form, void *stored);
-/* Brings such a row to length 1, by its head if it has one.  False: it is zero. */
+/*
+ * Scales such a row to length 1, by the head if the form has a head.  Returns false if the row
+ * is zero.
+ */
 extern bool grn_form_normalise(GrnForm form, void *stored, size_t n);
 /*
- * Writes n numbers as a stored vector of bits.  A row that is not of 0 and 1 becomes one of what
- * its numbers are nearest to.  Returns whether it was exact.
+ * Writes n numbers as a stored vector of bits.  Each number becomes the nearer of 0 and 1.
+ * Returns whether the stored form is exact.
  */
 extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
-/* 1 - the share of the bits in either row that are in both; 1 where there are none in either. */
+/*
+ * Returns 1 - both / either, where both and either count the bits that are in both rows and in
+ * at least one row.  Returns 1 if either is 0.
+ */
 extern float grn_jaccard(double both, double either);
-/* |x|^2, infinite or NaN where a number is. */
+/* Returns |x|^2, which is infinite or NaN if a number is. */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 /*
- * Squared distance of sa * a and sb * b, two stored vectors of a form that is neither floats nor
- * rotated.  It is the same for b and a, and 0 for a vector and itself.
+ * Returns the squared distance of sa * a and sb * b, two stored vectors of a form that is
+ * neither floats nor rotated.  The result is symmetric, and 0 for a vector and itself.
  */
 extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb,
 							size_t n);
@@ -168,10 +199,10 @@ extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b
 extern float grn_form_l2(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_ip(GrnForm form, const float *q, const void *stored, size_t n);
 extern float grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n);
-/* GRN_COMPARE_JACCARD, the same. */
+/* Jaccard distance of a query and a stored vector. */
 extern float grn_form_jaccard(GrnForm form, const float *q, const void *stored, size_t n);
 
-/* What a metric compares a query with a stored vector by. */
+/* Returns the distance by which a metric compares a query with a stored vector. */
 static inline float
 grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *stored,
 			size_t n)
@@ -190,21 +221,21 @@ grn_compare(GrnComparison comparison, GrnForm form, const float *q, const void *
 	return grn_form_l2(form, q, stored, n);
 }
 
-/* Whether a comparison of two vectors follows from their inner products, but for rounding. */
+/* Whether a comparison of two vectors follows from inner products, except for rounding. */
 static inline bool
 grn_compares_by_product(GrnComparison comparison)
 {
 	return comparison == GRN_COMPARE_L2 || comparison == GRN_COMPARE_IP;
 }
 
-/* Is it that product itself? */
+/* Whether a comparison is the (negative) inner product itself. */
 static inline bool
 grn_compares_products(GrnComparison comparison)
 {
 	return comparison == GRN_COMPARE_IP;
 }
 
-/* That comparison, from two squared lengths and the inner product. */
+/* Returns the result of such a comparison from two squared norms and the inner product. */
 static inline float
 grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, float product)
 {
@@ -212,13 +243,16 @@ grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, 
 }
 
 /*
- * A query that is compared with many stored vectors is made ready first: packed into their form,
- * or rotated.  Its bytes; 0 where grn_compare() does as well.
+ * Returns the bytes of a query that is prepared for comparisons with many stored vectors:
+ * packed into their form, or rotated.  0: grn_compare() is as fast.
  */
 extern size_t grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n);
-/* Makes a query ready, at an aligned address.  False: grn_compare() has to serve it. */
+/*
+ * Prepares a query at an aligned address.  Returns false if only grn_compare() can compare the
+ * query.
+ */
 extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);
-/* The same as grn_compare() of a query made ready. */
+/* Returns the result of grn_compare() for a prepared query. */
 extern float grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
 							   const void *stored, size_t n);
 

@@ -1,5 +1,5 @@
 /*
- * free_memory.c - how much memory there is to take.
+ * free_memory.c - finds how much memory a build may take.
  */
 #include "graph/free_memory.h"
 
@@ -8,21 +8,22 @@
 #include <string.h>
 
 /*
- * A full cgroup has this much for a build: what fills it are pages of files, which can be had
- * again.  With less a graph would be built in parts too small for rows to find their neighbours in.
+ * A full cgroup has at least this much memory for a build, because pages of files fill the
+ * cgroup and can be read again.  With less memory the parts of a build would be too small for
+ * rows to find their neighbours.
  */
 #define LEAST_FREE ((uint64_t) 32 << 20)
 
 #define MOST_PATH 4096
 
-/* One version of cgroups: where they are, and what their files are called. */
+/* The paths and file names of one version of cgroups. */
 typedef struct Cgroups
 {
 	const char *root;
 	const char *most;
-	const char *high;			/* beyond this processes are made to wait; NULL: there is none */
+	const char *high;			/* limit beyond which processes are throttled; NULL: none */
 	const char *used;
-	const char *stat[2];		/* lines of memory.stat: file cache, which the kernel gives back */
+	const char *stat[2];		/* lines of memory.stat: file cache, which the kernel can give back */
 } Cgroups;
 
 static const Cgroups version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", NULL, "memory.usage_in_bytes",
@@ -39,7 +40,7 @@ open_file(const char *folder, const char *name)
 	return fopen(path, "r");
 }
 
-/* The first number in a file, 0 where there is none. */
+/* Returns the first number in a file, or 0 if there is none. */
 static uint64_t
 number_in(const char *folder, const char *name)
 {
@@ -53,7 +54,7 @@ number_in(const char *folder, const char *name)
 	return value;
 }
 
-/* Bytes of file cache among those that a cgroup uses. */
+/* Returns the bytes of file cache among the bytes that a cgroup uses. */
 static uint64_t
 file_cache(const Cgroups *groups, const char *folder)
 {
@@ -72,7 +73,10 @@ file_cache(const Cgroups *groups, const char *folder)
 	return bytes;
 }
 
-/* The least room in the cgroup of that path and all that it lies in; UINT64_MAX: no limit. */
+/*
+ * Returns the least free room of the cgroup at a path and of all cgroups around it;
+ * UINT64_MAX: no limit.
+ */
 static uint64_t
 room_in(const Cgroups *groups, const char *path)
 {
@@ -100,7 +104,7 @@ room_in(const Cgroups *groups, const char *path)
 	}
 }
 
-/* Of this process's own cgroups. */
+/* Returns the least free room of the cgroups of this process. */
 static uint64_t
 cgroup_room(void)
 {

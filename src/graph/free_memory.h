@@ -1,5 +1,5 @@
 /*
- * free_memory.h - how much memory there is to take.
+ * free_memory.h - finds how much memory a build may take.
  */
 #ifndef GRN_FREE_MEMORY_H
 #define GRN_FREE_MEMORY_H
@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /*
- * Bytes of memory that the processor's build may take where no limit is set: what is
- * available in the system, or in the cgroup where that is less.
+ * Returns the bytes of memory available in the system, or in the cgroup if less.  Builds
+ * without a memory limit use this number.
  */
 extern uint64_t grn_free_memory(void);
-/* The limit that is set; where it is 0, what is available, and 32 MB at least. */
+/* Returns the limit `set`, or, if `set` is 0, the available memory, at least 32 MB. */
 extern uint64_t grn_memory_limit(uint64_t set);
 
 #endif							/* GRN_FREE_MEMORY_H */

@@ -1,10 +1,10 @@
 /*
- * grn.h - types that every part of grnnd shares: limits, build parameters, and the
- * parallel-for through which src/graph borrows its caller's threads.
+ * grn.h - types that all parts of grnnd share: limits, build parameters, and the parallel loop
+ * that runs on the caller's threads.
  *
- * src/graph is plain C11: no PostgreSQL header, no CUDA header, and it owns no
- * resource across a callback, because a PostgreSQL caller may longjmp out of
- * one.  Memory comes from the caller.
+ * src/graph is plain C11, without headers of PostgreSQL or CUDA.  Code in src/graph owns no
+ * resource during a callback, because a PostgreSQL caller may leave the callback by longjmp.
+ * Memory comes from the caller.
  */
 #ifndef GRN_H
 #define GRN_H
@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRN_MAX_DIM 16000		/* pgvector's own limit for types vector and halfvec */
-#define GRN_MOST_DIMS 64000		/* of rows in any form: pgvector's for bits */
+#define GRN_MAX_DIM 16000		/* pgvector's limit for types vector and halfvec */
+#define GRN_MOST_DIMS 64000		/* dimensions of rows in any form: pgvector's limit for bits */
 #define GRN_MIN_DEGREE 8
 #define GRN_MAX_DEGREE 96
 /*
@@ -25,9 +25,9 @@
 #define GRN_INVALID_ID UINT32_MAX	/* no node */
 #define GRN_MAX_NODES (UINT32_C(1) << 31)	/* node ids stay below this */
 #define GRN_MAX_ENTRIES 32		/* entry points of an index */
-#define GRN_MAX_GPUS 16			/* that build together */
+#define GRN_MAX_GPUS 16			/* GPUs that build together */
 
-/* Parameters of the graph build, by the paper's symbols (Table 1). */
+/* Parameters of the graph build, with the paper's symbols (Table 1). */
 typedef struct GrnGraphParams
 {
 	uint32_t	degree;			/* largest stored out-degree */
@@ -35,14 +35,14 @@ typedef struct GrnGraphParams
 	uint32_t	s;				/* S: initial random neighbours */
 	uint32_t	t1;				/* T1: outer iterations */
 	uint32_t	t2;				/* T2: inner iterations */
-	float		rho;			/* share of a pool that gets reverse edges, the nearest first */
+	float		rho;			/* share of a pool that gets reverse edges, nearest first */
 	uint64_t	seed;
 } GrnGraphParams;
 
 /*
- * The degree of a bare graph where none is given, for as many distances a query as other
- * graphs of degree 32 cost (test/bench/decisions.md).  Many dimensions fill lists to
- * a share of it.  In an index, pages decide: grn_default_degree().
+ * Returns the default degree of a graph outside an index.  With this degree a query computes
+ * about as many distances as in other graphs of degree 32.  Rows of many dimensions fill only
+ * a share of the list.  For an index pages decide: grn_default_degree().
  */
 static inline uint32_t
 grn_bare_degree(uint32_t dim)
@@ -51,10 +51,10 @@ grn_bare_degree(uint32_t dim)
 }
 
 /*
- * Rows in bytes are too coarse if more than one in GRN_MOST_COARSE of them has its nearest
- * neighbour at a squared distance below grn_least_fine().  That is three times what rounding adds
- * to it (1/6 a dimension), and at least 64: rounding moves a squared distance D by 2 sqrt(D / 6),
- * which is a tenth of 64.
+ * Rows in bytes are too coarse if more than one in GRN_MOST_COARSE rows has its nearest
+ * neighbour at a squared distance below grn_least_fine().  The limit is three times the
+ * squared distance that rounding adds (1/6 for each dimension), and at least 64: rounding
+ * changes a squared distance D by 2 sqrt(D / 6), a tenth of 64.
  */
 #define GRN_MOST_COARSE 20
 
@@ -65,10 +65,10 @@ grn_least_fine(uint32_t dims)
 }
 
 /*
- * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at
- * most grain items, on nworkers threads (worker < nworkers); returns when all
- * are done.  Pieces are handed out dynamically, so no result may depend on
- * which worker got which piece.
+ * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at most grain
+ * items, on nworkers threads (worker < nworkers), and returns at the end of the last piece.
+ * Threads take pieces dynamically, so no result may depend on the worker that processes a
+ * piece.
  */
 typedef void (*GrnRangeFn) (void *arg, int worker, size_t begin, size_t end);
 typedef struct GrnParallel
@@ -89,8 +89,8 @@ typedef enum GrnPhase
 } GrnPhase;
 
 /*
- * Recall by the width of the search (ef), as a build measures it: on disk as well.  All widths are
- * those of searches for any k; a scan of fewer than 2 k candidates is widened.
+ * Recall by search width (ef), measured during a build; also stored on disk.  The widths apply
+ * to searches for any k.  A scan of fewer than 2 k candidates is widened.
  */
 #define GRN_CURVE_POINTS 6
 #define GRN_CURVE_WIDTHS {10, 20, 40, 80, 160, 320}
@@ -100,29 +100,34 @@ typedef enum GrnPhase
 typedef struct GrnRecallCurve
 {
 	uint32_t	queries;		/* 0: not measured */
-	float		recall[GRN_CURVE_KS][GRN_CURVE_POINTS]; /* at k nearest rows */
+	float		recall[GRN_CURVE_KS][GRN_CURVE_POINTS]; /* recall at k nearest rows */
 	float		visits[GRN_CURVE_POINTS];	/* records that a search visits, on average */
 } GrnRecallCurve;
 
 /*
- * What the queries of a curve have missed at all widths above ten, added up: on disk as well.  It
- * says how many times as often as one of the ten nearest rows the nearest one is missed.
+ * Misses of the curve's queries at all widths above ten, added up; also stored on disk.  The
+ * ratio of the fields tells how much more often than any of the ten nearest rows the nearest
+ * row is missed.
  */
 typedef struct GrnMisses
 {
 	float		first;			/* searches that did not find the nearest row */
-	float		ten;			/* shares of the ten nearest that searches did not find */
+	float		ten;			/* sum over searches of the share of the ten nearest rows that were
+								 * not found */
 } GrnMisses;
 
-/* Progress of a long step: items done and in all.  Returning false cancels it. */
+/*
+ * Reports the progress of a long step: items done, and items in all.  A return value of false
+ * cancels the step.
+ */
 typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);
 
 /*
- * Cells of a power diagram, into which a build in parts cuts rows: x is at home in the
- * cell a with the least |x - centre|^2 + weight, and a guest of the next one, b, where
- * (b's sum less a's) * across[a][b], its distance from the plane between them in a unit of
- * a's own, is at most border.
+ * Cells of a power diagram, which a build in parts uses to divide rows.  Row x is at home in
+ * the cell a with the least |x - centre|^2 + weight.  Let b be the cell with the second least
+ * sum.  x is a guest of b if (sum of b - sum of a) * across[a][b], the distance from the plane
+ * between both cells in a's unit, is at most border.
  */
 typedef struct GrnCells
 {
@@ -130,14 +135,14 @@ typedef struct GrnCells
 	uint32_t	dim;
 	const float *centres;		/* [n][dim] */
 	const float *weights;		/* [n] */
-	const float *across;		/* [n][n]: 1 / (2 |a - b| unit of a), 0 where equal */
+	const float *across;		/* [n][n] 1 / (2 |a - b| unit of a), 0 for equal centres */
 	float		border;
 } GrnCells;
 
-/* How the numbers of a row stand in memory: all that a device has to know of a form (form.h). */
+/* The type of a row's numbers in memory: all that a device must know of a form (form.h). */
 typedef enum GrnNumbers
 {
-	GRN_NUMBERS_NONE = 0,		/* rows of builds do not come so */
+	GRN_NUMBERS_NONE = 0,		/* rows of builds cannot have this form */
 	GRN_NUMBERS_FLOATS,
 	GRN_NUMBERS_HALVES,			/* IEEE binary16 */
 	GRN_NUMBERS_BITS			/* 0 or 1, a byte's highest bit first */
@@ -151,7 +156,7 @@ typedef struct GrnListToGroup
 	uint32_t	groups;			/* with room for more than n rows together */
 } GrnListToGroup;
 
-/* A counter-based random number: mixes (seed, stream, counter) to 64 bits. */
+/* Returns a random number for a counter: mixes (seed, stream, counter) to 64 bits. */
 static inline uint64_t
 grn_random(uint64_t seed, uint64_t stream, uint64_t counter)
 {

@@ -1,9 +1,9 @@
 /*
- * longest.c - entry points that are there because their rows are long.
+ * longest.c - maintains the long entry points; see longest.h.
  */
 #include "graph/longest.h"
 
-/* Moves order[i] before all that are shorter. */
+/* Moves order[i] before all entries that are shorter. */
 static void
 move_up(GrnEntryLengths *e, uint32_t i)
 {

@@ -19,7 +19,7 @@ grn_alloc(size_t bytes)
 	if (bytes > GRN_NO_SIZE - GRN_ALIGNMENT - sizeof(got) ||
 		(got = grn_memory.alloc(bytes + GRN_ALIGNMENT + sizeof(got))) == NULL)
 		return NULL;
-	/* what is to be freed stands before the array */
+	/* The address to free is stored before the array. */
 	aligned = (char *) grn_aligned((size_t) (got + sizeof(got)));
 	memcpy(aligned - sizeof(got), &got, sizeof(got));
 	return aligned;

@@ -1,9 +1,9 @@
 /*
- * memory.h - what builds allocate beside the workspaces that they are given: a few short-lived
- * arrays.
+ * memory.h - memory that builds allocate in addition to the workspaces from their callers: a
+ * few short-lived arrays.
  *
- * A process of its own takes them by malloc.  A backend puts functions in place whose memory goes
- * back when an error leaves the build; these may also leave it by an error of their own.
+ * The builder process uses malloc().  A backend installs functions whose memory is freed if an
+ * error leaves the build.  These functions may also raise errors of their own.
  */
 #ifndef GRN_MEMORY_H
 #define GRN_MEMORY_H
@@ -16,12 +16,15 @@ typedef struct GrnMemory
 	void		(*free) (void *p);
 } GrnMemory;
 
-/* Set before the first build of a process, and not changed after that. */
+/* Must be set before the first build of a process, and not changed after that. */
 extern GrnMemory grn_memory;
 
-/* Aligned to GRN_ALIGNMENT, so any array may lie there.  NULL: out of memory. */
+/*
+ * Allocates memory aligned to GRN_ALIGNMENT, so any array fits.  Returns NULL if out of
+ * memory.
+ */
 extern void *grn_alloc(size_t bytes);
-/* The same of count items, zeroed. */
+/* Allocates count items of `bytes` bytes each, zeroed. */
 extern void *grn_alloc_zeroed(size_t count, size_t bytes);
 /* p may be NULL. */
 extern void grn_free(void *p);

@@ -11,21 +11,24 @@
 #include "graph/space.h"
 
 /*
- * Rounding.  PostgreSQL's executor computes distances anew by pgvector's functions and raises
- * an error where one is below the bound that it was given, so bounds allow for both
- * computations.  Each sums n products or squares in single precision, in some order: that
- * moves the sum by at most n u / (1 - n u) of the sum of absolute values, u = 2^-24,
- * whatever the order (Higham, Accuracy and Stability of Numerical Algorithms, section
- * 4.2).  The terms' own roundings count as a few terms more.
+ * Rounding.  PostgreSQL's executor recomputes distances by pgvector's functions and raises an
+ * error if a distance is below the bound that the scan gave.  Bounds therefore allow for the
+ * rounding of both computations.  Each computation sums n products or squares in single
+ * precision, in some order.  The sum has an error of at most n u / (1 - n u) times the sum of
+ * absolute values, u = 2^-24, in any order (Higham, Accuracy and Stability of Numerical
+ * Algorithms, section 4.2).  MORE_TERMS more terms cover the rounding of the terms themselves.
  */
 #define UNIT_ROUNDING (1.0 / (1 << 24))
 #define MORE_TERMS 8
-/* What squares and products lose below the range of single precision, each. */
+/* The most that a square or product loses below the range of single precision. */
 #define VANISHED 3e-45
 /* More than double precision loses in between. */
 #define DOUBLE_SLACK 1e-12
 
-/* The share of the sum of absolute values by which rounding may move a sum over dim. */
+/*
+ * Returns the share of the sum of absolute values by which rounding may change a sum over dim
+ * terms.
+ */
 static double
 sum_error(uint32_t dim)
 {
@@ -40,7 +43,10 @@ root_of(double square)
 	return sqrt(square > 0 ? square : 0);
 }
 
-/* The row's own square: an error across it adds its own to that of the stored vector. */
+/*
+ * Returns the row's own squared distance.  An error across the row adds its own square to the
+ * stored vector's squared distance.
+ */
 static double
 square_of(const GrnBound *b)
 {
@@ -49,7 +55,7 @@ square_of(const GrnBound *b)
 	return square > 0 ? square : 0;
 }
 
-/* The least Euclidean distance of the row whose stored vector gave this square. */
+/* Returns the least Euclidean distance of a row whose stored vector has b->compared. */
 static double
 least_distance(const GrnBound *b)
 {
@@ -59,8 +65,8 @@ least_distance(const GrnBound *b)
 }
 
 /*
- * The standard deviation of a sketch's squared length is its square times sqrt(2 / n), so that
- * of the length is 1 / sqrt(2 n) of it.
+ * The standard deviation of a sketch's squared length is the square times sqrt(2 / n), so the
+ * standard deviation of the length is the length times 1 / sqrt(2 n).
  */
 static double
 distance_sketch_error(const GrnBound *b)
@@ -93,7 +99,7 @@ ip_value(double compared)
 	return compared;
 }
 
-/* Products may cancel, so rounding is a share of |q| |x| and not of their sum. */
+/* Products may cancel, so the rounding error is a share of |q| |x|, not of the sum. */
 static double
 ip_bound(const GrnBound *b)
 {
@@ -119,9 +125,9 @@ cosine_value(double compared)
 }
 
 /*
- * Numbers of both normalised vectors are rounded, and before that, where it is a head, the
- * factor that normalises: twice two roundings, and a little.  A cosine's products and norms
- * are rounded, too.
+ * Roundings of a cosine, in UNIT_ROUNDING: the numbers of both normalised vectors are rounded,
+ * and before that the factor that normalises, if it is a head: twice two roundings, and a
+ * margin.  The cosine's products and norms are rounded, too.
  */
 #define COSINE_ROUNDINGS 4.1
 static double
@@ -143,8 +149,8 @@ plain_value(double compared)
 }
 
 /*
- * Rows that are `error` apart by the Euclidean distance are sqrt(dim) times that apart by L1
- * at most.  Differences lose nothing below the range of single precision.
+ * Rows at a Euclidean distance of `error` have an L1 distance of at most sqrt(dim) * error.
+ * Differences lose nothing below the range of single precision.
  */
 static double
 l1_bound(const GrnBound *b)
@@ -177,8 +183,9 @@ jaccard_bound(const GrnBound *b)
 }
 
 /*
- * So large a unit that no row of GRN_MOST_DIMS ones is longer than GRN_SHORTEST of it.  So the
- * places of all rows but zero lie on one sphere, and their distances are those of directions.
+ * A unit so large that no row of GRN_MOST_DIMS ones is longer than GRN_SHORTEST units.  The
+ * places of all rows except zero are therefore on one sphere, and their distances depend on
+ * directions only.
  */
 #define UNIT_OF_DIRECTIONS 4096
 _Static_assert(GRN_MOST_DIMS < (UNIT_OF_DIRECTIONS / 16) * (UNIT_OF_DIRECTIONS / 16),
@@ -225,7 +232,10 @@ static const GrnMetricInfo metrics[] = {
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L1,
-		/* recall@10 at ef 40 of 20,000 SIFT descriptors .942, with 2 .991; of sentences .973, .993 */
+		/*
+		 * Measured as recall@10 at ef 40 with 1 and with 2: 20,000 SIFT descriptors .942 and
+		 * .991, sentences .973 and .993.
+		 */
 		.surrogate_beam = 2,
 		.value = plain_value,
 		.bound = l1_bound
@@ -252,9 +262,10 @@ static const GrnMetricInfo metrics[] = {
 		.bound = jaccard_bound
 	},
 	/*
-	 * Sparse rows are nearly orthogonal.  In the space of inner product the nearest rows of each
-	 * would be the longest of all, whatever their direction.  A small power leaves angles to
-	 * decide, and of two rows at like angles prefers the longer (test/bench/decisions.md).
+	 * Sparse rows are nearly orthogonal.  In the space of inner product the longest rows of
+	 * all would be the nearest rows of every row, whatever their direction.  A small power
+	 * makes angles decide, and prefers the longer of two rows at similar angles
+	 * (test/bench/decisions.md).
 	 */
 	{
 		.id = GRN_IP_ANGLES,

@@ -1,5 +1,5 @@
 /*
- * packed_rows.c - rows of a build on their way to another host; see packed_rows.h.
+ * packed_rows.c - packs rows of a build for the network; see packed_rows.h.
  */
 #include "graph/packed_rows.h"
 
@@ -10,7 +10,7 @@ grn_may_pack(const GrnRows *rows, uint32_t form)
 {
 	const GrnFormInfo *info = grn_form(form);
 
-	/* (that of few dimensions and a head may take more) */
+	/* A short form with a head may take more bytes for few dimensions. */
 	return form == (uint32_t) rows->form ||
 		(grn_form_is_floats(rows->form) && info != NULL && info->holds != NULL && !info->rotated &&
 		 grn_form_bytes((GrnForm) form, rows->dim) <= rows->row_bytes);
@@ -28,7 +28,7 @@ grn_pack_form(const GrnRows *rows, size_t first, size_t n)
 		GrnForm		least = grn_form_smallest(grn_row(rows, first + i), rows->dim);
 
 		form = i == 0 ? least : grn_form_wider(form, least);
-		/* nothing is shorter for all of them */
+		/* No shorter form holds all rows. */
 		if (form == rows->form)
 			break;
 	}
@@ -74,7 +74,7 @@ grn_unpack(const GrnRows *rows, GrnForm form, size_t first, size_t n)
 			memmove(to, from, bytes);
 		else
 		{
-			/* the last ones overlap with their own packed numbers */
+			/* The last rows overlap with their own packed numbers. */
 			grn_form_load(form, from, rows->dim, x);
 			memcpy(to, x, used);
 		}

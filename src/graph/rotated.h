@@ -1,25 +1,27 @@
 /*
- * rotated.h - stored vectors of few bits a number: 4, 2 or 1, of the numbers of the rotated row.
+ * rotated.h - stored vectors of 4, 2 or 1 bits for each number of the rotated row.
  *
- * A row is rotated (graph/kernels/rotate.h), so its numbers are alike, and each is rounded to
- * one of 2^bits levels: scale * (level - middle).  The scale is such that the stored vector s
- * of a row x has <s, x> = |x|^2: its error x - s is perpendicular to x.  What a query
- * is estimated to be away from x by s, |q - s|^2 - |x - s|^2, is then right on average, and
- * the inner product as well.
+ * A row is rotated (graph/kernels/rotate.h), so its numbers have similar sizes.  Each number
+ * is rounded to one of 2^bits levels and stands for scale * (level - middle).  The scale makes
+ * the stored vector s of a row x satisfy <s, x> = |x|^2, so the error x - s is perpendicular
+ * to x.  The estimate |q - s|^2 - |x - s|^2 of the squared distance of a query q from x is
+ * therefore right on average, and so is the inner product.
  */
 #ifndef GRN_ROTATED_H
 #define GRN_ROTATED_H
 
 #include "graph/grn.h"
 
-/* The head of such a vector, at any address. */
+/* The head of such a stored vector, at any address. */
 typedef struct GrnRotatedHead
 {
 	float		scale;			/* 0: all numbers are 0 */
-	float		norm2;			/* of the stored vector, squared */
+	float		norm2;			/* squared norm of the stored vector */
 } GrnRotatedHead;
 
-/* The functions of GrnFormInfo.  Those of l2, ip and l1 turn the stored vector back each time. */
+/*
+ * Functions for GrnFormInfo.  l2, ip and l1 rotate the stored vector back for each comparison.
+ */
 #define GRN_ROTATED_FUNCTIONS(bits) \
 extern bool grn_rotated##bits##_store(const float *x, size_t n, uint8_t *out); \
 extern void grn_rotated##bits##_load(const uint8_t *stored, size_t n, float *out); \
@@ -31,31 +33,40 @@ GRN_ROTATED_FUNCTIONS(4)
 GRN_ROTATED_FUNCTIONS(2)
 GRN_ROTATED_FUNCTIONS(1)
 
-/* A stored vector as it is kept, rotated: that spares the turn back, and distances are the same. */
+/*
+ * Writes the stored vector without rotating it back.  Distances between rotated vectors are
+ * the same, and the rotation is saved.
+ */
 extern void grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *out);
 
 /*
- * A query that is compared with many (bits: 4, 2 or 1): rotated, in signed bytes.  Its rounding
- * adds less to an estimate than a hundredth of what the levels' does.
+ * grn_rotated_query() prepares a query for many comparisons (bits: 4, 2 or 1): rotated, in
+ * signed bytes.  The rounding of the query adds less than a hundredth of the error that the
+ * levels have.
  */
 extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
 extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
 /*
- * From then on inner products with the query are larger by so much, and by so many times what the
- * stored vector's head has as norm2.
+ * Adds `by` and times_head * (norm2 of the stored vector's head) to all further inner products
+ * with the query.
  */
 extern void grn_rotated_raise(void *query, float by, float times_head);
-/* |s|^2 of a stored vector s: by its head, and by its levels, whatever the head has there. */
+/*
+ * Return |s|^2 of a stored vector s: from the head, and from the levels without the head's
+ * norm2.
+ */
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
 /*
- * Squared distance between a row, whose squared norm is norm2, and the vector that was stored of
- * it.  A stored vector's scale makes its difference from the row perpendicular to the row.  So the
- * squared distance is the difference of both squared norms.  It errs by some roundings of norm2,
- * and may be less than 0 where row and stored vector are nearly equal.
+ * Returns the squared distance between a row of squared norm norm2 and the row's stored
+ * vector.  The error is perpendicular to the row, so the squared distance is the difference of
+ * both squared norms.  The result has an error of some roundings of norm2, and may be negative
+ * if row and stored vector are nearly equal.
  */
 extern double grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
-/* Squared distance and inner product of such a query and a stored vector. */
+/*
+ * Return the squared distance and the inner product of a prepared query and a stored vector.
+ */
 extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 

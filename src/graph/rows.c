@@ -1,12 +1,12 @@
 /*
- * rows.c - the rows of a build as floats, and their distances where they are not floats or
- * not their own places.
+ * rows.c - rows of a build as floats, and distances of rows that are not floats or not their
+ * own places.
  */
 #include "graph/rows.h"
 
 #include "graph/file_pages.h"
 
-#define NEXT_BYTES 4096			/* between rows that are asked for together, at most */
+#define NEXT_BYTES 4096			/* the most bytes between two rows that one request covers */
 
 size_t
 grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
@@ -22,7 +22,7 @@ void
 grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end)
 {
 	const char *first = NULL;
-	const char *last = NULL;	/* where the stretch ends */
+	const char *last = NULL;	/* end of the current request */
 
 	for (size_t i = begin; i < end; i++)
 	{
@@ -67,7 +67,7 @@ grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
 	if (!grn_form_is_floats(rows->form))
 		return grn_form_apart(rows->form, x, a.scale, y, b.scale, rows->dim);
 	if (x == y)
-		return 0;				/* whatever rounding would leave */
+		return 0;				/* exactly, whatever rounding would leave */
 	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * grn_dist->ip_f32(x, y, rows->dim);
 	return d > 0 ? d : 0;
 }
@@ -95,6 +95,6 @@ grn_rows_form(uint32_t needed, GrnForm came)
 			widest = any ? grn_form_wider(widest, (GrnForm) id) : (GrnForm) id;
 			any = true;
 		}
-	/* rows fit the form in which they came, whatever factor its heads have */
+	/* Rows fit the form in which they came, whatever factor their heads have. */
 	return grn_form_wider(widest, came) == widest ? came : widest;
 }

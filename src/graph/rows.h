@@ -1,9 +1,9 @@
 /*
- * rows.h - the rows that a build's vertices are, in whichever form they were collected, and
- * distances between them.
+ * rows.h - the rows that a build's vertices stand for, in the form in which they were
+ * collected, and distances between rows.
  *
- * Rows keep the form of the column's type (form.h): halves stay halves.  Nothing else looks
- * into a row: it is read as floats, piece by piece or into the caller's scratch, or compared.
+ * Rows keep the form of the column's type (form.h): halves remain halves.  All other code
+ * reads a row as floats, piece by piece or into a scratch array, or compares rows.
  */
 #ifndef GRN_ROWS_H
 #define GRN_ROWS_H
@@ -15,22 +15,23 @@
 
 #include <string.h>
 
-/* Row i is base + order[i] * row_bytes (order NULL: i itself). */
+/* Row i is at base + order[i] * row_bytes, or base + i * row_bytes if order is NULL. */
 typedef struct GrnRows
 {
 	const void *base;
 	const uint32_t *order;
 	size_t		n;
-	size_t		row_bytes;		/* from row to row, >= grn_row_bytes() */
+	size_t		row_bytes;		/* bytes between the starts of two rows, >= grn_row_bytes() */
 	uint32_t	dim;
-	GrnEmbedding embedding;		/* of rows in the space of the graph */
+	GrnEmbedding embedding;		/* embedding of the rows in the space of the graph */
 	GrnForm		form;
-	bool		on_disk;		/* memory does not hold them: who reads them asks for them before */
+	bool		on_disk;		/* memory does not hold the rows; readers call grn_rows_ahead()
+								 * first */
 } GrnRows;
 
-#define GRN_ROW_ALIGN 16		/* rows begin at multiples of it */
+#define GRN_ROW_ALIGN 16		/* rows begin at multiples of GRN_ROW_ALIGN */
 
-/* Bytes of a row: its stored vector, then its GrnScale where it is scaled. */
+/* Returns the bytes of a row: the stored vector, and the GrnScale if the row is scaled. */
 extern size_t grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim);
 
 static inline const void *
@@ -41,12 +42,15 @@ grn_row(const GrnRows *rows, size_t i)
 }
 
 /*
- * Asks for rows [begin, end), which are on a disk and going to be read: in stretches, as far as
- * they lie together.
+ * Starts reading rows [begin, end) from the disk, with one request for each run of adjacent
+ * rows.
  */
 extern void grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end);
 
-/* Where a scaled row has its GrnScale: at an even byte, for a device that reads it there. */
+/*
+ * Returns the offset of a scaled row's GrnScale, which is even because a device reads the
+ * GrnScale at this offset.
+ */
 static inline size_t
 grn_row_scale_offset(const GrnRows *rows)
 {
@@ -54,7 +58,7 @@ grn_row_scale_offset(const GrnRows *rows)
 		: (grn_form_bytes(rows->form, rows->dim) + 1) & ~(size_t) 1;
 }
 
-/* What takes row x to its place in the space; of scaled rows alone. */
+/* Returns the GrnScale of a scaled row, which leads from the row to its place. */
 static inline GrnScale
 grn_row_scale(const GrnRows *rows, const void *x)
 {
@@ -64,7 +68,7 @@ grn_row_scale(const GrnRows *rows, const void *x)
 	return s;
 }
 
-/* Row x as floats: the row itself, or scratch [dim] that they were written to. */
+/* Returns row x as floats: the row itself, or scratch [dim] after conversion. */
 static inline const float *
 grn_row_values(const GrnRows *rows, const void *x, float *scratch)
 {
@@ -74,13 +78,13 @@ grn_row_values(const GrnRows *rows, const void *x, float *scratch)
 	return scratch;
 }
 
-/* Coordinates [from, from + n) of the place of row x. */
+/* Writes coordinates [from, from + n) of the place of row x. */
 extern void grn_row_place(const GrnRows *rows, const void *x, size_t from, size_t n, float *out);
 
-/* What follows is for rows that are not floats, or scaled. */
+/* grn_row_distance() for rows that are not floats, or scaled. */
 extern float grn_row_distance_of(const GrnRows *rows, const void *x, const void *y);
 
-/* Squared distance in the space of rows x and y; the same for y and x. */
+/* Returns the squared distance of the places of rows x and y; the same for y and x. */
 static inline float
 grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 {
@@ -89,12 +93,14 @@ grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 	return grn_row_distance_of(rows, x, y);
 }
 
-/* Squared distance in the space of row x and a point [dim], whose |point|^2 is norm2. */
+/*
+ * Returns the squared distance of the place of row x and a point [dim] with |point|^2 = norm2.
+ */
 extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2);
 
 /*
- * The smallest form that holds all rows that came in a form.  needed: a bit for each GrnForm that
- * some row needs (grn_form_smallest()).
+ * Returns the smallest form that holds all rows.  came: the form in which the rows came.
+ * needed: one bit for each GrnForm that a row needs (grn_form_smallest()).
  */
 extern GrnForm grn_rows_form(uint32_t needed, GrnForm came);
 

@@ -5,7 +5,7 @@
 
 #include <float.h>
 
-#define OCTAVE_ONE 128			/* norms from 1/2 to 1 */
+#define OCTAVE_ONE 128			/* octave of norms from 1/2 to 1 */
 
 int
 grn_octave(double norm2)

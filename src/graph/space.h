@@ -1,14 +1,15 @@
 /*
- * space.h - the Euclidean space in which graphs are built, and the places of rows in it.
+ * space.h - the Euclidean space in which graphs are built, and the places of rows in the
+ * space.
  *
  * Rows of most metrics are their own places (GrnEmbedding in metric.h).  A scaled row x of
- * norm n has its place at y = n^(-7/4) x, n being counted in the norm unit: the direction
- * stays, and long rows come to lie in the middle, at |y| = n^(-3/4).  This serves inner product.
- * What a query can find by it are the longest rows of a cone around the query, and near
- * neighbours in this space lead from one of those to the next.  (The Moebius transformation of
- * Zhou et al., NeurIPS 2019, has the power -2.)  Equally long rows
- * have the graph of their angles.  Jaccard has its graph so, by a norm unit beyond all norms;
- * inner product of sparse rows has its own power, |y| = n^(-1/16).
+ * norm n has its place at y = n^(-7/4) x, with n in norm units: the direction is unchanged,
+ * and long rows are near the middle, at |y| = n^(-3/4).  The space serves inner product: a
+ * query's results are the longest rows of a cone around the query, and near neighbours in the
+ * space lead from one such row to the next.  (The Moebius transformation of Zhou et al.,
+ * NeurIPS 2019, has the power -2.)  Rows of equal length have the graph of their angles.
+ * Jaccard gets such a graph by a norm unit above all norms.  Inner product of sparse rows has
+ * a power of its own, |y| = n^(-1/16).
  *
  * Places are never stored.  In a build a row has its GrnScale behind its numbers.
  */
@@ -27,15 +28,15 @@ typedef struct GrnScale
 } GrnScale;
 
 /*
- * Rows shorter than this, in norm units, all lie on one sphere, the outermost.  Else some rows
- * near zero would set the scale of the space (test/bench/decisions.md has the recall).
+ * Rows shorter than GRN_SHORTEST norm units are all on one sphere, the outermost.  Otherwise a
+ * few rows near zero would determine the scale of the space.
  */
 #define GRN_SHORTEST (1.0f / 16)
 
-/* The power for rows that have many near ones in each direction. */
+/* The power for rows with many near rows in each direction. */
 #define GRN_USUAL_POWER 0.75f
 
-/* |y| of a row whose norm is `length` units; 0, the middle, for a row of zeroes. */
+/* Returns |y| of a row whose norm is `length` units; 0, the middle, for a row of zeros. */
 static inline float
 grn_place_norm(float length, float power)
 {
@@ -47,17 +48,22 @@ grn_place_norm(float length, float power)
 	return power == GRN_USUAL_POWER ? 1 / (root * sqrtf(root)) : powf(least, -power);
 }
 
-/* The norm, in units, of a row that lies at this |y|^2: GRN_SHORTEST at least; 0 in the middle. */
+/*
+ * Returns the norm, in units, of a row with this |y|^2: at least GRN_SHORTEST, or 0 in the
+ * middle.
+ */
 static inline float
 grn_placed_length(float norm2, float power)
 {
 	return norm2 > 0 ? (float) pow(norm2, -0.5 / power) : 0;
 }
 
-/* Rows that are no longer than this count as zero: 1 / |x| would leave the range of floats. */
+/*
+ * Rows of at most this norm count as zero, because 1 / |x| would exceed the range of floats.
+ */
 #define GRN_LEAST_NORM 1e-30
 
-#define GRN_SUMS 8				/* side by side: each addition to one sum waits for the one before */
+#define GRN_SUMS 8				/* sums side by side, so that additions do not wait for each other */
 static inline double
 grn_norm2(const float *x, size_t n)
 {
@@ -75,7 +81,7 @@ grn_norm2(const float *x, size_t n)
 	return sum;
 }
 
-/* The scale of a row by its |x|^2, the norm unit and the metric's power. */
+/* Returns the scale of a row from |x|^2, the norm unit and the metric's power. */
 static inline GrnScale
 grn_scale(double norm2, double unit, float power)
 {
@@ -86,7 +92,7 @@ grn_scale(double norm2, double unit, float power)
 	return s;
 }
 
-/* Writes the scale of row x [n] behind it; unit: the norm unit. */
+/* Writes the scale of row x [n] behind x.  unit: the norm unit. */
 static inline void
 grn_append_scale(float *x, size_t n, double unit, float power)
 {
@@ -96,19 +102,22 @@ grn_append_scale(float *x, size_t n, double unit, float power)
 }
 
 /*
- * A build's norm unit is the power of two above the median of all norms but zero.  So it is
- * the same whatever the order of the rows, and dividing by it rounds nothing.  Norms are
- * counted by octaves for this: by the powers of two that they lie below.
+ * A build's norm unit is the power of two above the median of all nonzero norms.  The median
+ * does not depend on the order of the rows, and division by a power of two does not round.  To
+ * find the median, norms are counted by octaves: by the next larger power of two.
  */
 #define GRN_OCTAVES 256
-#define GRN_NO_OCTAVE (-1)		/* of a norm that counts as zero, or of none that is finite */
+#define GRN_NO_OCTAVE (-1)		/* the norm counts as zero or is not finite */
 
-/* The octave of a row by its squared norm, or GRN_NO_OCTAVE. */
+/* Returns the octave of a row with this squared norm, or GRN_NO_OCTAVE. */
 extern int	grn_octave(double norm2);
-/* The norm unit.  counts: [GRN_OCTAVES] rows in each.  1 where there are none. */
+/*
+ * Returns the norm unit.  counts: [GRN_OCTAVES] rows of each octave.  Returns 1 if there are
+ * no rows.
+ */
 extern double grn_norm_unit(const uint32_t *counts);
 
-/* Takes x [n], a scaled row, to its place; unit: the norm unit. */
+/* Moves x [n], a scaled row, to its place.  unit: the norm unit. */
 static inline void
 grn_place(float *x, size_t n, double unit, float power)
 {
