@@ -95,10 +95,7 @@ f32_normalise(uint8_t *stored, size_t n, double norm)
 
 /* ---- binary16 ---- */
 
-/*
- * A row whose largest number is below F16_SMALL or above F16_MOST gets a scale, because
- * binary16 is coarse near 0 and ends at 65504.
- */
+/* Rows whose largest number is outside these limits get a scale; binary16 is coarse near 0. */
 #define F16_SMALL (1.0f / 256)
 #define F16_MOST 65504.0f
 
@@ -232,10 +229,7 @@ f16_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
 
 /* ---- bytes ---- */
 
-/*
- * Limits of a GrnByteHead: levels between the least and the largest number of a row, the
- * largest zero, and the least scale.
- */
+/* Limits of a GrnByteHead: levels of a row's range, the largest zero, the least scale. */
 #define U8_LEVELS 254
 #define U8_MAX_ZERO 32000
 #define U8_LEAST_SCALE 1e-36f
@@ -336,10 +330,7 @@ range_of(const float *x, size_t n, float *least, float *most)
 	}
 }
 
-/*
- * Stores a row whose numbers are not integers 0..255: the least number becomes 0, the largest
- * at most 255.
- */
+/* Stores a row of any numbers: the least number becomes 0, the largest at most 255. */
 static void
 u8_store_fitted(const float *x, size_t n, float least, float most, uint8_t *out)
 {
@@ -364,10 +355,7 @@ u8_store(const float *x, size_t n, uint8_t *out)
 	float		most;
 
 	range_of(x, n, &least, &most);
-	/*
-	 * Integers are exact: from 0 to 255 by the kernel, and other integers if they span at most
-	 * 255.
-	 */
+	/* Integers are exact: 0 to 255 by the kernel, other integers if they span at most 255. */
 	if (x[0] == floorf(x[0]))
 	{
 		memcpy(out, &u8_itself, sizeof(u8_itself));
@@ -420,10 +408,7 @@ u8_l1(const float *q, const uint8_t *stored, size_t n)
 	return grn_dist->l1_u8(q, stored + sizeof(GrnByteHead), n, scale, offset);
 }
 
-/*
- * Factors out the larger step between bytes, so that the result does not depend on the order
- * of a and b.
- */
+/* Factors out the larger step between bytes, so that the order of a and b does not matter. */
 static float
 u8_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)
 {
@@ -522,10 +507,7 @@ bits_jaccard(const uint8_t *a, const uint8_t *b, size_t n)
 		.l1 = grn_rotated##n##_l1 \
 	}
 
-/*
- * Indexed by GrnForm.  Each form holds all rows that later forms hold: binary16 holds all
- * integers up to 2048.
- */
+/* By GrnForm.  Each form holds all rows that later forms hold: binary16 has integers to 2048. */
 static const GrnFormInfo forms[] = {
 	[GRN_FORM_F32] = {
 		.id = GRN_FORM_F32,
