@@ -371,7 +371,7 @@ test_faults(void)
 					CHECK(gpus == 1 || (b.fine && b.job.on_gpu), "call %d: not on the other GPU: %s", at,
 						  b.host.notice);
 					survived += b.fine && standin.calls[gpus - 1] > at;
-					stayed += b.fine && b.job.part_times.stayed;
+					stayed += b.fine && b.job.part_times.digests_on_devices;
 					refused += !b.fine;
 					free_built(&b);
 				}
