@@ -356,7 +356,8 @@ cudaError_t launch_choice(const Device &device, const Digests &digests, TileGrap
 cudaError_t launch_joins(const Device &device, const Digests &digests, TileGraph &graph,
 						 uint32_t joins, uint8_t *d_counts);
 /* initial_graph.cu */
-struct StartSpace /* scratch of the coarse order, in device memory */
+/* Scratch of the coarse order, in device memory. */
+struct StartSpace
 {
 	uint8_t	 *d_centroids;		/* [bins][stride] */
 	uint32_t *d_centroid_norms; /* [bins] */
@@ -365,20 +366,40 @@ struct StartSpace /* scratch of the coarse order, in device memory */
 	uint32_t *d_offset;			/* [bins + 1] */
 	size_t	  bytes;			/* bytes of all arrays */
 };
-StartSpace	start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride);
+/* Places the scratch at d_base.  With d_base NULL only `bytes` of the result is valid. */
+StartSpace start_layout(uint8_t *d_base, uint32_t n, uint32_t bins, uint32_t stride);
+/* Computes d_norms [n], the squared norms of digests. */
 cudaError_t launch_norms(const Device &device, const Digests &digests, uint32_t *d_norms);
+/* Computes the coarse order: d_order [n] is the row at each position. */
 cudaError_t launch_order(const Device &device, const Digests &digests,
 						 const StartSpace &space, uint32_t bins, uint64_t seed,
 						 uint32_t *d_order);
+/*
+ * Copies digest d_order[i] to row i of d_rows [n][stride], and computes the squared norms
+ * d_norms [n] of the copies.
+ */
 cudaError_t launch_gather(const Device &device, const Digests &digests,
 						  const uint32_t *d_order, uint8_t *d_rows, uint32_t *d_norms);
+/*
+ * Draws up to 32 random neighbours of each vertex.  The neighbours become the pools, or the
+ * inboxes that the next round reads.
+ */
 cudaError_t launch_random_edges(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t edges, uint64_t seed,
 								bool into_pool);
+/*
+ * Compares each vertex with the `window` vertices around its position, and writes the
+ * nearest to the inboxes that the next round reads.
+ */
 cudaError_t launch_window(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t window);
 /* lists.cu */
+/* Sends each vertex to the inboxes of the nearest share rho of its pool. */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
+/*
+ * Makes lists of the pools and, up to the length `fill`, of the nearest reverse edges in the
+ * inboxes.  d_order: as for launch_near_digests().
+ */
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
@@ -397,6 +418,7 @@ cudaError_t launch_match(const Device &device, const TileGraph &graph,
  */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
+/* Sorts the lists d_ids [n][degree] by distances of the rows d_rows [n][dim]. */
 cudaError_t launch_exact_order(const Device &device, const float *d_rows, uint32_t n,
 							   uint32_t dim, uint32_t degree, const uint32_t *d_order,
 							   uint32_t *d_ids, const uint8_t *d_counts);
@@ -409,13 +431,18 @@ cudaError_t launch_near_digests(const Device &device, const Digests &digests,
 								const Lists &in, uint32_t degree, const uint32_t *d_order,
 								const Lists &out);
 /* project.cu */
+/*
+ * Makes digests d_digests [n][stride] of rows of integers 0 to 255.  Sets *d_other to 1 if a
+ * row has a different number, otherwise to 0.
+ */
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_digests,
 							int *d_other);
 /* d_raw: [n][bytes] rows of dim bits, the highest bit of each byte first. */
 cudaError_t launch_bits(const Device &device, const uint8_t *d_raw, uint32_t bytes,
 						uint32_t n, uint32_t dim, uint32_t stride, uint8_t *d_digests);
-size_t		project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims);
+/* Returns the bytes of device memory that a fit takes. */
+size_t project_bytes(uint32_t n, uint32_t dim, uint32_t digest_dims);
 /* A fitted projection, in device memory. */
 struct Projection
 {
@@ -437,6 +464,7 @@ struct FitArgs
 	uint64_t	 seed;
 	uint8_t		*d_space; /* [project_bytes()] scratch; also receives the projection */
 };
+/* Fits a projection to a sample of the rows. */
 cudaError_t launch_fit(const Device &device, const FitArgs &args, Projection *projection);
 /*
  * Returns in *share the share of the sample's variance that a fit keeps.  Waits for the
@@ -452,6 +480,7 @@ cudaError_t fitted_share(const Device &device, const Projection &projection,
 typedef std::function<cudaError_t(uint8_t **d_space)> SpaceFn;
 cudaError_t fit_enough(const Device &device, FitArgs args, uint32_t most_dims,
 					   const SpaceFn &more_space, Projection *projection);
+/* Projects d_rows [n][dim] to d_digests [n][stride]. */
 cudaError_t launch_apply(const Device &device, const Projection &projection,
 						 const float *d_rows, uint32_t n, RowFormat format,
 						 uint32_t stride, uint8_t *d_digests);

@@ -269,13 +269,14 @@ extern "C" GrnGpuStatus
 grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit,
 					  const uint8_t *digests, int *failed, GrnGpuError *err)
 {
-	Target targets[GRN_MAX_GPUS] = {};
+	CopyTarget targets[GRN_MAX_GPUS] = {};
 
 	*failed = 0;
 	if (nkeepers > GRN_MAX_GPUS)
 		return gpu_fail(err, GRN_GPU_FAILED, "too many devices", NULL);
 	for (int i = 0; i < nkeepers; i++)
-		targets[i] = Target {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows};
+		targets[i] =
+			CopyTarget {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows};
 	if (digests)
 		GRN_CHECK(staging_spread(targets, nkeepers, keepers[0]->number, (void *) digests,
 								 fit->digest_bytes, keepers[0]->kept.n, failed),

@@ -24,7 +24,7 @@ namespace
 /* One copy.  Rows are copied in pieces of at most one buffer. */
 struct Job
 {
-	const Target	   *targets; /* one target, or several for staging_spread() */
+	const CopyTarget   *targets; /* one target, or several for staging_spread() */
 	int					ntargets;
 	int					device; /* device of the first target */
 	bool				to_device;
@@ -113,8 +113,8 @@ work(Job &job, int me, int &at)
 		}
 		for (at = 0; at < job.ntargets; at++)
 		{
-			const Target &t = job.targets[at];
-			uint8_t		 *d = t.d_rows + begin * job.width;
+			const CopyTarget &t = job.targets[at];
+			uint8_t			 *d = t.d_rows + begin * job.width;
 
 			if (job.to_device)
 				GRN_TRY(cudaMemcpyAsync(d, s.h_buffer[me][b], n * job.width,
@@ -281,8 +281,8 @@ cudaError_t
 staging_copy(Staging *staging, int device, bool to_device, void *d_rows, void *h_rows,
 			 size_t width, size_t pitch, size_t rows, const uint32_t *index)
 {
-	Target target = {staging, (uint8_t *) d_rows};
-	Job	   job;
+	CopyTarget target = {staging, (uint8_t *) d_rows};
+	Job		   job;
 
 	if (rows == 0 || width == 0)
 		return cudaSuccess;
@@ -299,7 +299,7 @@ staging_copy(Staging *staging, int device, bool to_device, void *d_rows, void *h
 }
 
 cudaError_t
-staging_spread(const Target *targets, int ntargets, int device, void *h_rows,
+staging_spread(const CopyTarget *targets, int ntargets, int device, void *h_rows,
 			   size_t width, size_t rows, int *failed)
 {
 	Job job;

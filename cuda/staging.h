@@ -46,7 +46,7 @@ cudaError_t staging_copy(Staging *staging, int device, bool to_device, void *d_r
  * One destination of a copy to several devices, with the streams of the destination's
  * handle.
  */
-struct Target
+struct CopyTarget
 {
 	Staging *staging;
 	uint8_t *d_rows; /* [rows][width] */
@@ -56,8 +56,8 @@ struct Target
  * of the first target, which is on `device`.  All copies are complete when the function
  * returns.  On failure *failed is the index of the target.
  */
-cudaError_t staging_spread(const Target *targets, int ntargets, int device, void *h_rows,
-						   size_t width, size_t rows, int *failed);
+cudaError_t staging_spread(const CopyTarget *targets, int ntargets, int device,
+						   void *h_rows, size_t width, size_t rows, int *failed);
 /* Waits for all copies to the device. */
 cudaError_t staging_wait(Staging *staging);
 

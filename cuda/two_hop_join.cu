@@ -42,7 +42,7 @@ struct JoinShared
  * The nearest vertices so far: two sort keys in each lane, sorted over the warp.  Slots
  * of keys are positions in JoinShared.id.
  */
-struct Nearest
+struct NearestVertices
 {
 	uint32_t lo, hi;
 	uint32_t limit; /* ordinals from this limit on are too far */
@@ -125,7 +125,7 @@ ordinal_of(const Digests &digests, uint32_t v, typename P::Acc norm_v, uint32_t 
  * the distance of the key number `want`.
  */
 __device__ inline void
-merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
+merge_pending(JoinShared &s, NearestVertices &nearest, int want, int lane)
 {
 	constexpr uint32_t SLOT_MASK = (1u << SLOT_BITS) - 1;
 	int				   rest = nearest.pending - WARP;
@@ -167,7 +167,7 @@ merge_pending(JoinShared &s, Nearest &nearest, int want, int lane)
  */
 template <class P>
 __device__ inline void
-offer_queue(const JoinArgs &a, JoinShared &s, Nearest &nearest, uint32_t v,
+offer_queue(const JoinArgs &a, JoinShared &s, NearestVertices &nearest, uint32_t v,
 			typename P::Acc norm_v, int count, int want, int lane)
 {
 	uint32_t id = lane < count ? s.queue[lane] : v,
@@ -205,7 +205,7 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 	int				want = a.d_next ? JOIN_LIST
 									: min((int) a.inbox, max(JOIN_KEPT - a.d_pool_count[v], WARP));
 	typename P::Acc norm_v = P::from_bits(a.digests.d_norms[v]);
-	Nearest			nearest = {FULL, FULL, FULL >> SLOT_BITS, 0};
+	NearestVertices nearest = {FULL, FULL, FULL >> SLOT_BITS, 0};
 	uint32_t		own = a.d_lists[(size_t) v * JOIN_LIST + lane], list = own;
 	int				queued = 0, sources = __popc(__ballot_sync(FULL, own != EMPTY_ID));
 

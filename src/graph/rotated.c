@@ -18,7 +18,7 @@ _Static_assert(sizeof(GrnRotatedHead) == 8, "on-disk size");
 
 #define ALIGN 16				/* alignment of counts for the kernels that compute levels */
 
-typedef struct Query
+typedef struct RotatedQuery
 {
 	float		unit;			/* unit of the numbers in planes */
 	float		norm2;			/* |q|^2 */
@@ -27,7 +27,7 @@ typedef struct Query
 	float		times_head;
 	uint32_t	pieces;
 	GrnCodePlanes planes[];
-} Query;
+} RotatedQuery;
 
 static float
 middle_of(uint32_t bits)
@@ -251,13 +251,13 @@ grn_rotated_query_bytes(uint32_t bits, size_t n)
 {
 	size_t		pieces = (level_bytes(bits, n) + GRN_MAX_CODE_BYTES - 1) / GRN_MAX_CODE_BYTES;
 
-	return sizeof(Query) + pieces * sizeof(GrnCodePlanes);
+	return sizeof(RotatedQuery) + pieces * sizeof(GrnCodePlanes);
 }
 
 void
 grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 {
-	Query	   *query = out;
+	RotatedQuery *query = out;
 	float		u[GRN_MAX_DIM];
 	float		most = 0;
 	int64_t		sum = 0;
@@ -307,8 +307,8 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 void
 grn_rotated_raise(void *query, float by, float times_head)
 {
-	((Query *) query)->raised = by;
-	((Query *) query)->times_head = times_head;
+	((RotatedQuery *) query)->raised = by;
+	((RotatedQuery *) query)->times_head = times_head;
 }
 
 float
@@ -376,7 +376,7 @@ grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2)
 
 /* Returns the inner product of a query and a stored vector with the given head and levels. */
 static float
-product(uint32_t bits, const Query *q, const GrnRotatedHead *head, const uint8_t *levels, size_t n)
+product(uint32_t bits, const RotatedQuery *q, const GrnRotatedHead *head, const uint8_t *levels, size_t n)
 {
 	size_t		bytes = level_bytes(bits, n);
 	int64_t		sum = 0;
@@ -403,7 +403,7 @@ product(uint32_t bits, const Query *q, const GrnRotatedHead *head, const uint8_t
 float
 grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
 {
-	const Query *q = query;
+	const RotatedQuery *q = query;
 	GrnRotatedHead head;
 
 	memcpy(&head, stored, sizeof(head));
@@ -413,7 +413,7 @@ grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n
 float
 grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n)
 {
-	const Query *q = query;
+	const RotatedQuery *q = query;
 	GrnRotatedHead head;
 	float		l2;
 

@@ -32,16 +32,16 @@ typedef struct Evaluate
 	uint32_t	nentries;
 	uint32_t	beam;
 	uint32_t  **seen;			/* per worker: [n] 1 + number of the last query that saw a vertex */
-	char	  **lists;			/* per worker: [beam] Candidate */
+	char	  **lists;			/* per worker: [beam] FoundVertex */
 	uint64_t	distances;
 	uint64_t	hits;
 } Evaluate;
 
-typedef struct Candidate
+typedef struct FoundVertex
 {
 	float		distance;
 	uint32_t	id;				/* top bit: expanded */
-} Candidate;
+} FoundVertex;
 
 #define EXPANDED UINT32_C(0x80000000)
 
@@ -58,7 +58,7 @@ distance(const Evaluate *e, const float *q, uint32_t id)
  * if the list is full of nearer vertices.
  */
 static uint32_t
-offer(Candidate *list, uint32_t *count, uint32_t most, float d, uint32_t id)
+offer(FoundVertex *list, uint32_t *count, uint32_t most, float d, uint32_t id)
 {
 	uint32_t	at;
 
@@ -74,7 +74,7 @@ offer(Candidate *list, uint32_t *count, uint32_t most, float d, uint32_t id)
 
 static uint64_t
 search(const Evaluate *e, const float *q, uint32_t stamp, uint32_t *seen,
-	   Candidate *list, uint32_t *found)
+	   FoundVertex *list, uint32_t *found)
 {
 	uint32_t	count = 0;
 	uint32_t	next = 0;		/* all candidates before this position are expanded */
@@ -126,7 +126,7 @@ static void
 query_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Evaluate   *e = arg;
-	Candidate  *list = (Candidate *) e->lists[worker];
+	FoundVertex *list = (FoundVertex *) e->lists[worker];
 	uint64_t	distances = 0;
 	uint64_t	hits = 0;
 
@@ -230,7 +230,7 @@ run_beams(Evaluate *e, const GrnEvaluation *asked, GrnPool *pool)
 		{
 			memset(e->seen[i], 0, e->base.n * sizeof(uint32_t));
 			free(e->lists[i]);
-			e->lists[i] = malloc(e->beam * sizeof(Candidate));
+			e->lists[i] = malloc(e->beam * sizeof(FoundVertex));
 			if (!e->lists[i])
 				return false;
 		}

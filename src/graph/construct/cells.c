@@ -38,7 +38,7 @@ choose(uint32_t mask, uint32_t a, uint32_t b)
  * branches, so that the compiler vectorises over rows.
  */
 void
-grn_cut_find_nearest(const Split *s, const float *distances, Nearest *out)
+grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out)
 {
 	float		best[ROWS];
 	float		next[ROWS];
@@ -106,7 +106,7 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
  * the row's home.
  */
 static float
-to_border(const Split *s, const Nearest *nearest, size_t i)
+to_border(const Split *s, const NearestParts *nearest, size_t i)
 {
 	if (nearest->second[i] == GRN_INVALID_ID)
 		return INFINITY;
@@ -115,7 +115,7 @@ to_border(const Split *s, const Nearest *nearest, size_t i)
 
 /* Returns the part that a row is a guest of, or GRN_INVALID_ID. */
 uint32_t
-grn_cut_guest_of(const Split *s, const Nearest *nearest, size_t i)
+grn_cut_guest_of(const Split *s, const NearestParts *nearest, size_t i)
 {
 	/* Without borders there are no guests. */
 	if (!(s->border > -INFINITY) || nearest->second[i] == GRN_INVALID_ID ||
@@ -182,7 +182,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	uint32_t	sizes[GRN_MAX_PARTS] = {0};
-	Nearest		nearest;
+	NearestParts nearest;
 
 	(void) worker;
 	for (size_t block = begin; block < end; block++)
@@ -384,7 +384,7 @@ static void
 border_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
-	Nearest		nearest;
+	NearestParts nearest;
 
 	(void) worker;
 	for (size_t block = begin; block < end; block++)

@@ -123,7 +123,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Split	   *s = arg;
 	float		distances[GRN_MAX_PARTS * ROWS];
-	Nearest		nearest;
+	NearestParts nearest;
 
 	(void) worker;
 	for (size_t first = begin; first < end; first += ROWS)
@@ -149,7 +149,7 @@ grn_parts_home(const GrnRows *rows, uint32_t nparts, size_t n, void *workspace, 
 	GrnParts	parts;
 	Split		s = {.rows = rows, .parts = &parts, .border = -INFINITY};
 	float		distances[GRN_MAX_PARTS * ROWS];
-	Nearest		nearest;
+	NearestParts nearest;
 
 	grn_cut_place_arrays(&s, workspace, n, rows->dim, nparts, 0);
 	for (size_t first = begin; first < end; first += ROWS)

@@ -39,12 +39,12 @@ typedef struct Split
  * The nearest part of some rows, the second nearest part, and the difference of their
  * distances.
  */
-typedef struct Nearest
+typedef struct NearestParts
 {
 	uint32_t	home[ROWS];
 	uint32_t	second[ROWS];	/* GRN_INVALID_ID: there is only one part */
 	float		gap[ROWS];		/* difference of the squared distances with weights */
-} Nearest;
+} NearestParts;
 
 /*
  * cut.c: grn_cut_place_arrays() places the arrays in the workspace and returns its bytes.
@@ -59,9 +59,9 @@ extern size_t grn_cut_sample_size(size_t n, uint32_t nparts);
 extern void grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count,
 							   float *distances);
 /* Finds the two nearest parts of ROWS rows from their distances. */
-extern void grn_cut_find_nearest(const Split *s, const float *distances, Nearest *out);
+extern void grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out);
 /* Returns the part that a row is a guest of, or GRN_INVALID_ID. */
-extern uint32_t grn_cut_guest_of(const Split *s, const Nearest *nearest, size_t i);
+extern uint32_t grn_cut_guest_of(const Split *s, const NearestParts *nearest, size_t i);
 /* Sorts the sample's rows, and their distances from borders, by part. */
 extern void grn_cut_sort_by_part(Split *s);
 

@@ -276,14 +276,14 @@ prune(Descent *d, const uint64_t *keys, uint32_t count, uint64_t *pool,
 }
 
 /* The state of one vertex in a round, between the merge and the pushes. */
-typedef struct Step
+typedef struct VertexStep
 {
 	uint64_t	keys[MAX_TILE];
 	uint32_t	count;
-} Step;
+} VertexStep;
 
 static void
-begin_step(Descent *d, size_t v, Step *step)
+begin_step(Descent *d, size_t v, VertexStep *step)
 {
 	step->count = merge(d->pools + v * d->params.r, d->counts[v], &d->read[v], step->keys);
 	for (uint32_t i = 0; i < step->count; i++)
@@ -294,7 +294,7 @@ static void
 update_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Descent    *d = arg;
-	Step		steps[2];
+	VertexStep	steps[2];
 	Push		pushes[2][MAX_TILE];
 	uint32_t	npushes[2] = {0, 0};
 
@@ -302,7 +302,7 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 	begin_step(d, begin, &steps[begin & 1]);
 	for (size_t v = begin; v < end; v++)
 	{
-		Step	   *step = &steps[v & 1];
+		VertexStep *step = &steps[v & 1];
 		Push	   *earlier = pushes[(v + 1) & 1];
 		uint32_t	nearlier = npushes[(v + 1) & 1];
 		bool		any_new = false;

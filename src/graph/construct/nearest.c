@@ -41,11 +41,11 @@
  * A candidate as an integer that orders as (distance, id) does.  The lowest bit is 1 if the
  * candidate is expanded.
  */
-typedef uint64_t Key;
+typedef uint64_t CandidateKey;
 
 #define EXPANDED UINT64_C(1)
 
-static inline Key
+static inline CandidateKey
 make_key(float compared, uint32_t id)
 {
 	uint32_t	bits;
@@ -53,11 +53,11 @@ make_key(float compared, uint32_t id)
 	compared += 0.0f;			/* turns -0 into 0 */
 	memcpy(&bits, &compared, sizeof(bits));
 	bits = bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
-	return (Key) bits << 32 | (Key) id << 1;
+	return (CandidateKey) bits << 32 | (CandidateKey) id << 1;
 }
 
 static inline GrnNear
-near_of(Key key)
+near_of(CandidateKey key)
 {
 	uint32_t	bits = (uint32_t) (key >> 32);
 	GrnNear		near = {.id = (uint32_t) key >> 1};
@@ -72,7 +72,7 @@ near_of(Key key)
  * `most` if all keys are less.
  */
 static inline uint32_t
-offer(Key *keys, uint32_t *count, uint32_t most, Key key)
+offer(CandidateKey *keys, uint32_t *count, uint32_t most, CandidateKey key)
 {
 	uint32_t	low = 0;
 	uint32_t	high = *count;
@@ -97,11 +97,11 @@ offer(Key *keys, uint32_t *count, uint32_t most, Key key)
 
 /* ---- comparisons of one vertex with others ---- */
 
-typedef struct Query
+typedef struct VertexQuery
 {
 	const float *floats;
 	const void *made;			/* result of grn_query_make(), or NULL */
-} Query;
+} VertexQuery;
 
 static size_t
 made_bytes(const GrnNearest *n)
@@ -113,11 +113,11 @@ made_bytes(const GrnNearest *n)
  * Makes the query of vertex v.  floats [dim] and made [made_bytes()] are room for forms of the
  * row that the query needs in addition to the row.
  */
-static Query
+static VertexQuery
 make_query(const GrnNearest *n, size_t v, float *floats, void *made)
 {
 	const GrnRows *rows = n->rows;
-	Query		q = {grn_row_values(rows, grn_row(rows, v), floats), NULL};
+	VertexQuery q = {grn_row_values(rows, grn_row(rows, v), floats), NULL};
 
 	if (made_bytes(n) > 0 && grn_query_make(rows->form, q.floats, rows->dim, made))
 		q.made = made;
@@ -125,7 +125,7 @@ make_query(const GrnNearest *n, size_t v, float *floats, void *made)
 }
 
 static inline float
-compare(const GrnNearest *n, const Query *q, size_t v)
+compare(const GrnNearest *n, const VertexQuery *q, size_t v)
 {
 	const GrnRows *rows = n->rows;
 	const void *row = grn_row(rows, v);
@@ -149,13 +149,13 @@ prefetch(const GrnRows *rows, uint32_t v)
 typedef struct Search
 {
 	const GrnNearest *n;
-	Query		query;
+	VertexQuery query;
 	float	   *floats;			/* [dim] */
 	char	   *made;
 	uint64_t   *set;			/* [n bits] 1 for each seen vertex */
 	uint32_t   *seen;			/* [MOST_SEEN] seen vertices; nseen may be larger */
 	uint32_t	nseen;
-	Key		   *beam;			/* [ef], sorted */
+	CandidateKey *beam;			/* [ef], sorted */
 	uint32_t	count;
 } Search;
 
@@ -225,7 +225,7 @@ offer_all(Search *s, const uint32_t *ids, uint32_t count)
 		}
 	for (uint32_t i = 0; i < nfresh; i++)
 	{
-		Key			key = make_key(compare(n, &s->query, fresh[i]), fresh[i]);
+		CandidateKey key = make_key(compare(n, &s->query, fresh[i]), fresh[i]);
 		uint32_t	at = offer(s->beam, &s->count, n->ef, key);
 
 		if (at < least)
@@ -291,8 +291,8 @@ typedef struct Exact
 	uint32_t	panel_rows;
 	float	   *floats;			/* [count][dim] */
 	char	   *made;			/* [count][made_bytes()] */
-	Query		queries[GRN_NEAREST_BLOCK];
-	Key		   *keys;			/* [count][k], sorted */
+	VertexQuery queries[GRN_NEAREST_BLOCK];
+	CandidateKey *keys;			/* [count][k], sorted */
 	uint32_t	counts[GRN_NEAREST_BLOCK];
 	float		worst[GRN_NEAREST_BLOCK];	/* largest distance of a full list, otherwise infinite */
 	/* The following fields are used if inner products serve. */
@@ -321,7 +321,7 @@ place_exact_arrays(const GrnNearest *n, void *work, Exact *e)
 	for_products = products_serve(n) ? e->panel_rows : 0;
 	e->floats = grn_take(&a, GRN_NEAREST_BLOCK * dim, sizeof(float));
 	e->made = grn_take(&a, GRN_NEAREST_BLOCK, made_bytes(n));
-	e->keys = grn_take(&a, GRN_NEAREST_BLOCK * (size_t) n->k, sizeof(Key));
+	e->keys = grn_take(&a, GRN_NEAREST_BLOCK * (size_t) n->k, sizeof(CandidateKey));
 	e->panel = grn_take(&a, for_products * dim, sizeof(float));
 	e->panel_norms = grn_take(&a, for_products, sizeof(float));
 	e->products = grn_take(&a, for_products * GRN_NEAREST_BLOCK, sizeof(float));
@@ -341,7 +341,7 @@ static inline void
 offer_exact(Exact *e, uint32_t i, size_t v)
 {
 	uint32_t	k = e->n->k;
-	Key		   *keys = e->keys + (size_t) i * k;
+	CandidateKey *keys = e->keys + (size_t) i * k;
 	float		compared;
 
 	if (v == e->begin + i && !e->own[i])
