@@ -1,10 +1,10 @@
 /*
- * write_filters.c - what an index keeps for filters beside the values: signatures, their
- * books, the sample, and lists.
+ * write_filters.c - writes the data that an index keeps for filters beside the values: signatures
+ * and their books, the sample, and lists.
  *
- * The leader fits the books.  Leader and workers count the rows of each bucket of values, by which
- * the leader plans the lists.  Then all make signatures, sort the rows by their buckets, put those
- * of long lists into groups (write_groups.c) and, later, make the pages.
+ * The leader fits the books.  Leader and workers count the rows of each bucket of values, and the
+ * leader plans the lists by these counts.  Then all processes make signatures, sort the rows by
+ * bucket, put the rows of long lists into groups (write_groups.c), and finally form the pages.
  */
 #include "postgres.h"
 
@@ -16,15 +16,18 @@
 #include "am/page.h"
 #include "am/sample.h"
 
-/* For so many times the nodes that there are the directory has room for lists as long as now. */
+/*
+ * Growth that the directory of lists allows: the directory has room for the buckets of an index
+ * with LATER_NODES times as many nodes.
+ */
 #define LATER_NODES 16
 
 /* ---- books ---- */
 
-/* Rows that the book of a column is fitted to, at most. */
+/* Largest number of rows to which a column's book is fitted. */
 #define BOOK_ROWS 30000
 
-/* Fits the book of a column that is no array. */
+/* Fits the book of a column whose type is not an array. */
 static void
 fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 {
@@ -39,10 +42,7 @@ fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 	pfree(keys);
 }
 
-/*
- * Fits the book of an array column, and drops from rows [nrows] the elements that are to have no
- * list.
- */
+/* Fits the book of an array column, and removes from rows [nrows] the elements that get no list. */
 static void
 fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 {
@@ -95,7 +95,10 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
 
 /* ---- lists ---- */
 
-/* Nodes are in another order than rows, so that their values lie anywhere in memory. */
+/*
+ * Rows that are prefetched ahead.  Nodes and rows have different orders, so the values of
+ * successive nodes are scattered in memory.
+ */
 #define ROWS_AHEAD 16
 #define CACHE_LINE 64
 
@@ -109,8 +112,8 @@ prefetch_row(const GrnndNewIndex *new, uint32 row)
 }
 
 /*
- * Nodes are counted and sorted in so many shares, by whichever process comes for them.  The rows of
- * a list are in the order of nodes, whoever puts them there.
+ * Number of shares in which nodes are counted and sorted.  Any process may take any share.  The
+ * rows of a list are always in the order of nodes.
  */
 #define SHARES 32
 
@@ -121,8 +124,8 @@ share_begin(const GrnndNewIndex *new, uint32 share)
 }
 
 /*
- * Of each value of each node of a share: counts the rows of each bucket, or (place) puts them
- * behind those that other shares have before.
+ * For each value of each node in a share: counts the rows of each bucket, or, with `place`, copies
+ * the rows behind the rows of earlier shares.
  */
 static void
 sort_share(GrnndNewIndex *new, uint32 share, bool place)
@@ -150,7 +153,7 @@ sort_share(GrnndNewIndex *new, uint32 share, bool place)
 				uint32		n = grnnd_list_ranks(new->columns, new->books, c, values,
 												 values + new->columns->bytes, ranks);
 
-				/* most rows of a node have the same value; twice does no harm */
+				/* Most rows of a node have the same value.  A duplicate in a list does no harm. */
 				if (i > begin && n == nlast && memcmp(ranks, last, n * sizeof(uint32)) == 0)
 					continue;
 				for (uint32 r = 0; r < n; r++)
@@ -179,7 +182,10 @@ grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place)
 		sort_share(new, (uint32) share, place);
 }
 
-/* Turns a bucket's counts into where each share's rows begin; returns how many there are. */
+/*
+ * Replaces a bucket's counts by the position of each share's first row.  Returns the number of
+ * rows.
+ */
 static uint64
 begin_shares(GrnndNewIndex *new, uint32 bucket)
 {
@@ -207,7 +213,7 @@ grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec)
 	grn_codec_set_metric(codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);
 }
 
-/* Grows the segment by an array and returns its offset. */
+/* Extends the segment by an array.  Returns the array's offset. */
 static uint64
 plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
 {
@@ -246,7 +252,7 @@ grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all)
 {
 	GrnndListPlaces places = {.first_list = records, .first_group = records + all->records};
 
-	/* the first group begins a page; slots that are left before it stay free */
+	/* The first group begins a page.  Slots left before the first group stay free. */
 	if (all->groups > 0)
 		places.first_group = (places.first_group + l->per_page - 1) / l->per_page * l->per_page;
 	places.first_guide = places.first_group + all->groups * grnnd_group_records(l);
@@ -325,7 +331,10 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 	p->end = nrows * grnnd_row_bytes(new->columns);
 	p->off_books = plan_array(map, &p->end, new->columns->n, sizeof(GrnSigBook));
 	p->off_sigs = plan_array(map, &p->end, new->nodes, new->layout.sig_bytes);
-	/* without codes nothing goes by signatures or lists, and fit_lists.c will know more rows */
+	/*
+	 * Without codes neither signatures nor lists are used, and a later fit (fit_lists.c) will know
+	 * more rows.
+	 */
 	if (new->codes != NULL)
 	{
 		new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
@@ -385,7 +394,7 @@ grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
 	meta->sample_block = meta->book_block + meta->book_pages;
 	meta->sample_pages = grnnd_sample_pages(layout);
 	meta->list_block = meta->sample_block + meta->sample_pages;
-	/* room for the lists that a fit makes of a larger index */
+	/* Room for the lists that a later fit makes of a larger index. */
 	if (meta->list_buckets > 0)
 		heads = grnnd_list_buckets(layout, (uint64) meta->build_nodes * LATER_NODES) * meta->ncolumns;
 	meta->list_pages = (uint16) ((heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE);
@@ -406,7 +415,7 @@ form_book_page(const GrnndNewIndex *new, uint32 number, Page page)
 	uint32		n = Min(new->meta.ncolumns - first, GRNND_BOOKS_PER_PAGE);
 
 	grnnd_page_init(page, GRNND_BOOKS);
-	/* an index that is built empty has none: its signatures are hashes */
+	/* An index that is built empty has no books: its signatures are hashes. */
 	if (new->books != NULL)
 		memcpy(GrnndPagePayload(page), new->books + first, n * sizeof(GrnSigBook));
 }
@@ -456,7 +465,7 @@ form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 			continue;
 		}
 		heads[b - first].first = begin < end ? id : GRN_INVALID_ID;
-		/* all are full but for the last */
+		/* All records except the last are full. */
 		heads[b - first].room = begin < end ? id + (end - begin) - 1 : GRN_INVALID_ID;
 		heads[b - first].records = end - begin;
 	}
@@ -493,7 +502,7 @@ grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 	return low;
 }
 
-/* Fills a record with the rows from number first to before number end of a bucket's list. */
+/* Fills a record with rows [first, end) of a bucket's list. */
 static void
 form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, GrnRecord *rec)
 {
@@ -510,7 +519,7 @@ form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, Grn
 	}
 }
 
-/* Forms a record of a list's chain; number: among the records of all such chains. */
+/* Forms a record of a list's chain.  number: among the records of all chains. */
 static void
 form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -524,7 +533,10 @@ form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	form_rows(new, bucket, first, Min(first + room, new->list_lengths[bucket]), rec);
 }
 
-/* Forms a record of a group; number: among those of all groups.  One without rows stays free. */
+/*
+ * Forms a record of a group.  number: among the records of all groups.  A record without rows stays
+ * free.
+ */
 static void
 form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -544,7 +556,7 @@ form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	form_rows(new, bucket, first, Min(first + room, end), rec);
 }
 
-/* Forms a record of a guide; number: among those of all guides. */
+/* Forms a record of a guide.  number: among the records of all guides. */
 static void
 form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
@@ -581,7 +593,7 @@ grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
 		form_group(new, id - p->first_group, r);
 	else if (id - p->first_list < new->list_record_starts[p->buckets])
 		form_chained(new, id - p->first_list, r);
-	/* a node that an insert puts here later must not count as one of the build's (vacuum.c) */
+	/* A node that a later insert writes here must not count as a node of the build (vacuum.c). */
 	if (r->state == GRN_FREE)
 		r->version = 1;
 }

@@ -1,9 +1,9 @@
 /*
- * write_index.c - from the builder's result to the pages of the index.
+ * write_index.c - writes the pages of the index from the builder's result.
  *
- * The result is another program's output: it is checked whole before a node's
- * page is written.  Then the leader and its workers form and write pages, a
- * stretch of blocks at a time, and the metapage comes last.
+ * The result is the output of another program, so the whole result is checked before any page of
+ * nodes is written.  Then the leader and its workers form and write the pages, a stretch of blocks
+ * at a time.  The metapage is written last.
  */
 #include "postgres.h"
 
@@ -24,53 +24,56 @@
 #include "graph/file_pages.h"
 #include "graph/stored/codec_fit.h"
 
-/* Nodes checked, and pages written, by a participant in one go. */
+/* Nodes that a participant checks, and pages that a participant writes, at a time. */
 #define CHECK_NODES 16384
 #define STRETCH_PAGES 256
 
 /*
- * Pages of lists are in a file or two, to which one process at a time may write: so many at once
- * keep it busy, and more would wait where they could write nodes.
+ * Largest number of processes that write pages of lists while nodes are written.  These pages lie
+ * in a file or two, and the kernel lets a single process at a time write to a file.  More processes
+ * would wait instead of writing nodes.
  */
-#define MOST_LISTING 4
+#define MOST_LIST_WRITERS 4
 
-/* In shared memory where there are workers. */
-typedef struct Shared
+/* The state of all participants, in shared memory if workers exist. */
+typedef struct WriteShared
 {
 	Oid			index;
 	bool		concurrent;
 	bool		use_wal;
-	bool		maps_work;		/* segment WORK is used */
+	bool		maps_work;		/* workers must map segment WORK */
 	uint64		nrows;
-	GrnRows		vectors;		/* but for their address */
+	GrnRows		vectors;		/* without the address */
 	uint64		records;
 	uint32		nchains;
 	GrnndFilterPlan filters;
 	BlockNumber node_pages;
 	GrnBuildResult result;
 	GrnndMeta	meta;
-	pg_atomic_uint64 next_counted;	/* first share of the nodes that no process counts for lists */
-	pg_atomic_uint64 next_sorted;	/* and that none sorts into lists yet */
-	pg_atomic_uint64 next_node; /* first node that no process checks yet */
-	pg_atomic_uint64 next_turn; /* of stretch_of_turn(), of pages with nodes */
-	pg_atomic_uint64 next_list_turn;	/* and of those with records of lists */
-	pg_atomic_uint32 listing;	/* processes that write pages of lists beside those of nodes */
+	pg_atomic_uint64 next_counted;	/* first share of nodes that no process counts for lists */
+	pg_atomic_uint64 next_sorted;	/* first share of nodes that no process sorts into lists */
+	pg_atomic_uint64 next_node; /* first node that no process checks */
+	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn(), for pages with nodes */
+	pg_atomic_uint64 next_list_turn;	/* next turn of stretch_of_turn(), for pages with records
+										 * of lists */
+	pg_atomic_uint32 list_writers;	/* processes that write pages of lists while nodes are written */
 	pg_atomic_uint64 pages_done;
 	GrnndGrouping groups;
 	GrnndWalAhead wal_ahead;
-	Barrier		steps;			/* what all participants have come to: see Step */
+	Barrier		steps;			/* the common step of all participants: see Step */
 	GrnndEmptying emptying;
 	GrnndExtents extents;
-} Shared;
+} WriteShared;
 
-/* Phases of Shared.steps. */
+/* The phases of WriteShared.steps. */
 typedef enum Step
 {
-	COUNTING,					/* rows of lists */
-	PLANNING,					/* the leader plans the lists, and the pages */
-	CHECKING,					/* nodes; rows are sorted into lists */
-	WRITING_NODES,				/* and lists are put into groups, and written as far as that goes */
-	WRITING_LISTS				/* the rest of them */
+	COUNTING,					/* count the rows of lists */
+	PLANNING,					/* the leader plans the lists and the pages */
+	CHECKING,					/* check nodes, and sort rows into lists */
+	WRITING_NODES,				/* write nodes, put lists into groups, and write the lists that are
+								 * ready */
+	WRITING_LISTS				/* write the remaining lists */
 } Step;
 
 PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
@@ -88,8 +91,8 @@ grnnd_check_records(uint64 records)
 }
 
 /*
- * Finds the nodes whose TIDs need further records, in order of node.  The table
- * of chains replaces ORDER, which is not needed any more.
+ * Finds the nodes whose TIDs need further records, in the order of nodes.  The table of chains
+ * reuses segment ORDER, which is not needed any more.
  */
 static void
 plan_chains(GrnndNewIndex *new, GrnndMapping *map)
@@ -158,8 +161,8 @@ grnnd_index_blocks(const GrnLayout *l, bool centred, uint64 records)
 }
 
 /*
- * The blocks of everything: meta, entry page, codec, centre, filters, nodes.  Errors: 54000 where
- * the index would be larger than a relation can be.
+ * Assigns blocks to all parts of the index: meta, entry page, codec, centre, filters, nodes.
+ * Returns the number of blocks.  Errors: 54000 if the index would exceed the size of a relation.
  */
 static BlockNumber
 place_blocks(GrnndNewIndex *new)
@@ -185,9 +188,9 @@ place_blocks(GrnndNewIndex *new)
 	return (BlockNumber) blocks;
 }
 
-/* About how many blocks there are going to be, before lists are planned. */
+/* Estimates the number of blocks before lists are planned. */
 static uint64
-likely_blocks(const GrnndNewIndex *new)
+estimate_blocks(const GrnndNewIndex *new)
 {
 	uint64		records = new->records;
 
@@ -196,9 +199,9 @@ likely_blocks(const GrnndNewIndex *new)
 	return grnnd_index_blocks(&new->layout, new->layout.centre != NULL, records);
 }
 
-/* Metapage fields that do not come from the builder. */
+/* Sets the metapage's fields that do not come from the builder. */
 static void
-start_meta(GrnndBuild *build, GrnndMeta *meta)
+init_meta(GrnndBuild *build, GrnndMeta *meta)
 {
 	memset(meta, 0, sizeof(*meta));
 	meta->magic = GRNND_MAGIC;
@@ -219,7 +222,7 @@ start_meta(GrnndBuild *build, GrnndMeta *meta)
 		grnnd_describe_attr(&build->attrs->attr[i], meta->sig_bytes > 0, &meta->columns[i]);
 }
 
-/* Fixes the records' geometry, in the new index and in its metapage. */
+/* Sets the geometry of records, in the new index and in its metapage. */
 static void
 set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format)
 {
@@ -235,7 +238,7 @@ set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format
 	new->meta.record_bytes = new->layout.record_bytes;
 }
 
-/* Gives the layout the centre of own vectors, if the result has one. */
+/* Sets the layout's centre of own vectors, if the result has a centre. */
 static void
 set_centre(GrnndNewIndex *new)
 {
@@ -273,8 +276,8 @@ grnnd_usual_layout(const GrnndBuild *build, GrnForm form)
 }
 
 /*
- * The form of own vectors that an index for any rows gets, where the layout would have this one:
- * the builder's, if that has found that rounding hides its rows.
+ * The form of own vectors for an index that must hold any rows.  `form` is the form of the layout.
+ * `built` is the builder's form, which is finer if rounding would hide rows.
  */
 static GrnForm
 open_form(const GrnndBuild *build, const GrnLayoutSpec *open, GrnForm form, GrnForm built)
@@ -286,13 +289,13 @@ open_form(const GrnndBuild *build, const GrnLayoutSpec *open, GrnForm form, GrnF
 	rounded = grn_layout_form_beside_columns((GrnKeep) build->spec.keep, build->spec.use_codes, &spec);
 	if (rounded == built)
 		return form == GRN_FORM_ROUNDED_MORE && built == GRN_FORM_ROUNDED ? built : form;
-	/* the layout would have rounded what the builder has kept */
+	/* The builder has kept rows exactly that the layout would have rounded. */
 	return build->key.type->form;
 }
 
 /*
- * Of too few rows to say what will come: any values, and room for codes (fit_codes.c).  r: the
- * builder's result, or NULL where there are no rows.
+ * Sets the layout of an index with too few rows to predict later rows: the records hold any values
+ * and have room for codes (fit_codes.c).  r: the builder's result; NULL: the index has no rows.
  */
 static void
 set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResult *r)
@@ -307,7 +310,7 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 	spec = grnnd_usual_layout(build, form);
 	set_layout(new, degree, spec.shape, form);
 	new->meta.fit_state = grn_code_dims(spec.shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
-	/* fit_codes.c knows better; without codes it stays */
+	/* A later fit (fit_codes.c) replaces this norm unit.  Without codes the norm unit stays. */
 	if (grn_is_scaled(build->key.metric->embedding))
 		new->meta.norm_unit = (float) grn_metric_norm_unit(build->key.metric, NULL);
 }
@@ -315,8 +318,8 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 /* ---- pages ---- */
 
 /*
- * The pages before the node area, but for the metapage.  Those that a later fit writes stay zeroes,
- * but for the last, by which WAL has the length of an index without rows.
+ * Writes the pages before the node area, except the metapage.  Pages that a later fit will write
+ * stay zero, except the last of them, so that WAL contains the length of an index without rows.
  */
 static void
 write_head(GrnndNewIndex *new, GrnndPageWriter *w)
@@ -343,9 +346,9 @@ write_meta(GrnndNewIndex *new, GrnndPageWriter *w)
 
 /* ---- the leader and its workers ---- */
 
-/* This process's share of the checks, and of the signatures. */
+/* Does this process's share of the checks and of the signatures. */
 static void
-check_share(GrnndNewIndex *new, Shared *shared, bool report)
+check_share(GrnndNewIndex *new, WriteShared *shared, bool report)
 {
 	const GrnndStretch stretch = {GRN_PHASE_WRITE, shared->nrows, GRNND_CHAINS_PLANNED, GRNND_LISTS_CHECKED};
 
@@ -364,18 +367,18 @@ check_share(GrnndNewIndex *new, Shared *shared, bool report)
 }
 
 /*
- * The stretch that is written as number `turn`: turns go round the relation's
- * files, since file systems let one process at a time write to a file.  A stretch
- * may not exist, because the last file is shorter.  False after the last turn.
+ * Maps a turn to a stretch of pages.  Turns alternate between the relation's files, because file
+ * systems let a single process at a time write to a file.  *stretch may be beyond the end, because
+ * the last file is shorter.  Returns false after the last turn.
  *
- * Where rows have moved, because memory is short, turns go from the first page to the last: then
- * all processes are at work on the rows of a few cells.
+ * If rows have moved because memory is short, turns go from the first page to the last instead:
+ * then all processes work on the rows of a few cells.
  */
 static bool
 stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 {
-	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);	/* (servers for tests have tiny
-																	 * files) */
+	/* Test servers have tiny files. */
+	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);
 	uint64		files = (stretches + per_file - 1) / per_file;
 
 	if (moved)
@@ -394,11 +397,11 @@ stretches_of(uint64 pages)
 }
 
 /*
- * Takes the next turn of the pages [first, last) of the node area, and writes its stretch if there
- * is one; false if no turn is left.
+ * Takes the next turn of the pages [first, last) of the node area, and writes the turn's stretch,
+ * if the stretch exists.  Returns false if no turn is left.
  */
 static bool
-write_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
+write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
 		   BlockNumber first, BlockNumber last, bool report)
 {
 	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->nrows, GRNND_LISTS_CHECKED, GRNND_PAGES_WRITTEN};
@@ -428,7 +431,7 @@ write_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, pg_atomic_uin
 	return true;
 }
 
-/* Pages of the node area before the first one with a record of a list. */
+/* Number of pages in the node area before the first page with a record of a list. */
 static BlockNumber
 pages_of_nodes(const GrnndNewIndex *new)
 {
@@ -453,20 +456,21 @@ begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
 	return w;
 }
 
-/* The next turn of the other pages, once all lists have their groups. */
+/* Writes the next turn of the pages with lists.  All lists must have their groups. */
 static bool
-write_list_turn(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, bool report)
+write_list_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, bool report)
 {
 	return write_turn(new, shared, w, &shared->next_list_turn, Min(pages_of_nodes(new), shared->node_pages),
 					  shared->node_pages, report);
 }
 
 /*
- * Whether lists have their groups, and less of their pages is taken than of those with nodes (so
- * many).  (Beyond memory a list's rows would be read beside those of the cells that are written.)
+ * Whether the lists have their groups, and a smaller share of list pages than of node pages
+ * (`nodes`) has been taken.  Beyond memory always false: the rows of a list would be read beside
+ * the rows of the cells in work.
  */
 static bool
-lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
+lists_are_behind(GrnndNewIndex *new, WriteShared *shared, BlockNumber nodes)
 {
 	if (new->moved != NULL || !grnnd_are_grouped(new, &shared->groups))
 		return false;
@@ -475,12 +479,12 @@ lists_are_behind(GrnndNewIndex *new, Shared *shared, BlockNumber nodes)
 }
 
 /*
- * This process's share of the groups of lists, and of the pages with nodes.  Lists lie in one file
- * or two, to which all processes would have to write in turns, so their pages come in between.
- * build: the leader's, or NULL.
+ * Does this process's share of the groups of lists and of the pages with nodes.  Pages of lists are
+ * written in between: lists lie in a file or two, and at the end all processes would have to take
+ * turns on these files.  build: the leader's, or NULL in a worker.
  */
 static void
-write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndBuild *build)
+write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBuild *build)
 {
 	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
 	bool		report = build != NULL;
@@ -490,10 +494,13 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndBuild *
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
 
-		/* rows that have stayed lie anywhere, and memory is to hold them all */
+		/* Rows in place are in random order, so all rows should be in memory. */
 		if (shared->result.rows_in_place && report)
 			grn_pages_ahead(new->vectors.base, bytes);
-		/* what is wanted of others is asked for; what lies around it would push that out */
+		/*
+		 * Needed pages of moved rows are requested in advance.  Read-ahead around a page would push
+		 * requested pages out of memory.
+		 */
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
 	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
@@ -502,17 +509,17 @@ write_nodes(GrnndNewIndex *new, Shared *shared, GrnndPageWriter *w, GrnndBuild *
 			grouped = grnnd_make_groups(new, build, &shared->groups);
 		if (!lists_are_behind(new, shared, nodes))
 			continue;
-		if (pg_atomic_fetch_add_u32(&shared->listing, 1) < MOST_LISTING)
+		if (pg_atomic_fetch_add_u32(&shared->list_writers, 1) < MOST_LIST_WRITERS)
 			write_list_turn(new, shared, w, report);
-		pg_atomic_fetch_sub_u32(&shared->listing, 1);
+		pg_atomic_fetch_sub_u32(&shared->list_writers, 1);
 	}
 	if (!grouped)
 		grnnd_await_groups(new, build, &shared->groups);
 }
 
-/* What the leader has planned by now. */
+/* Reads the leader's plan from shared memory. */
 static void
-take_plan(GrnndNewIndex *new, const Shared *shared, const GrnndMapping *map)
+read_plan(GrnndNewIndex *new, const WriteShared *shared, const GrnndMapping *map)
 {
 	new->meta = shared->meta;
 	new->records = shared->records;
@@ -520,16 +527,16 @@ take_plan(GrnndNewIndex *new, const Shared *shared, const GrnndMapping *map)
 	grnnd_find_filters(new, map);
 }
 
-/* Goes on to the next step when all have done their share of this one. */
+/* Waits until all participants have finished their share of the step. */
 static void
-end_step(Shared *shared)
+finish_step(WriteShared *shared)
 {
 	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
 }
 
-/* A worker's share of all steps, from the one on that others have come to. */
+/* Does a worker's share of all steps, from the present step of all participants. */
 static void
-work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Relation index)
+work_from(Step step, GrnndNewIndex *new, WriteShared *shared, GrnndMapping *map, Relation index)
 {
 	GrnndPageWriter *w;
 
@@ -537,13 +544,13 @@ work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Rela
 	{
 		check_share(new, shared, false);
 		grnnd_sort_lists(new, &shared->next_sorted, true);
-		end_step(shared);
+		finish_step(shared);
 	}
 	w = begin_writing(new, shared->use_wal, index);
 	if (step <= WRITING_NODES)
 	{
 		write_nodes(new, shared, w, NULL);
-		end_step(shared);
+		finish_step(shared);
 	}
 	if (step <= WRITING_LISTS)
 		while (write_list_turn(new, shared, w, false))
@@ -551,22 +558,22 @@ work_from(Step step, GrnndNewIndex *new, Shared *shared, GrnndMapping *map, Rela
 	grnnd_writer_end(w);
 	grnnd_mapping_unmap(map);
 	if (step <= WRITING_LISTS)
-		end_step(shared);
+		finish_step(shared);
 	grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
 }
 
-/* A worker's main function. */
+/* The main function of a worker. */
 void
 grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 {
-	Shared	   *shared = grnnd_worker_begin(toc);
+	WriteShared *shared = grnnd_worker_begin(toc);
 	LOCKMODE	lock = shared->concurrent ? RowExclusiveLock : AccessExclusiveLock;
 	Relation	index = index_open(shared->index, lock);
 	GrnndMapping *map;
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 
 	map = grnnd_mapping_attach(&shared->extents, shared->maps_work ? ~0 : ~(1 << GRN_SEG_WORK));
-	/* where the leader's memory is out of sight, it does without us */
+	/* If the leader's memory cannot be mapped, the leader works without this worker. */
 	if (grnnd_mapping_catch_up(map))
 	{
 		Step		step = (Step) BarrierAttach(&shared->steps);
@@ -581,15 +588,15 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		set_centre(new);
 		if (step == COUNTING)
 		{
-			take_plan(new, shared, map);
+			read_plan(new, shared, map);
 			grnnd_sort_lists(new, &shared->next_counted, false);
-			end_step(shared);
+			finish_step(shared);
 		}
 		if (step <= PLANNING)
-			end_step(shared);
+			finish_step(shared);
 		if (grnnd_mapping_catch_up(map))
 		{
-			take_plan(new, shared, map);
+			read_plan(new, shared, map);
 			work_from(step, new, shared, map, index);
 		}
 		BarrierDetach(&shared->steps);
@@ -599,9 +606,9 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	grnnd_worker_end(toc);
 }
 
-/* Tells workers what is planned; blocks: of the index. */
+/* Publishes the plan for workers.  blocks: of the whole index. */
 static void
-share_plan(const GrnndNewIndex *new, Shared *shared, BlockNumber blocks)
+share_plan(const GrnndNewIndex *new, WriteShared *shared, BlockNumber blocks)
 {
 	shared->meta = new->meta;
 	shared->records = new->records;
@@ -610,29 +617,29 @@ share_plan(const GrnndNewIndex *new, Shared *shared, BlockNumber blocks)
 	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 }
 
-/* The leader's part, with workers (launched here) or without.  Returns the index's blocks. */
+/* Does the leader's part, with workers (launched here) or without.  Returns the index's blocks. */
 static BlockNumber
-write_all(GrnndNewIndex *new, Shared *shared, GrnndBuild *build, GrnndPageWriter *w, GrnndWorkers *workers)
+write_all(GrnndNewIndex *new, WriteShared *shared, GrnndBuild *build, GrnndPageWriter *w, GrnndWorkers *workers)
 {
 	BlockNumber blocks;
 
 	if (workers)
 		grnnd_workers_launch(workers);
 	grnnd_sort_lists(new, &shared->next_counted, false);
-	end_step(shared);
+	finish_step(shared);
 	grnnd_plan_lists(new, build->map);
 	grnnd_plan_groups(new, build, &shared->groups);
 	blocks = place_blocks(new);
 	share_plan(new, shared, blocks);
-	end_step(shared);
+	finish_step(shared);
 	grnnd_writer_extend(w, blocks);
 	check_share(new, shared, true);
 	grnnd_sort_lists(new, &shared->next_sorted, true);
-	end_step(shared);
+	finish_step(shared);
 	grnnd_begin_groups(new, build);
 	write_head(new, w);
 	write_nodes(new, shared, w, build);
-	end_step(shared);
+	finish_step(shared);
 	while (write_list_turn(new, shared, w, true))
 		;
 	return blocks;
@@ -648,21 +655,27 @@ report_emptied(void *arg, uint64 done, uint64 of)
 	grnnd_report_stretch(&stretch, done, of);
 }
 
-/* All that the build has in memory goes back, by all participants: nobody reads it any more. */
+/*
+ * Frees all memory of the build, shared among all participants.  No process reads the memory any
+ * more.
+ */
 static void
-give_back(GrnndBuild *build, Shared *shared)
+free_memory(GrnndBuild *build, WriteShared *shared)
 {
 	grnnd_mapping_unmap(build->map);
-	end_step(shared);
+	finish_step(shared);
 	grnnd_mapping_empty(build->map, &shared->emptying, report_emptied, build);
 }
 
-/* Fills what the builder's result says of the index, and checks all of it but the lists. */
+/*
+ * Initializes the new index from the builder's result.  Checks the result except the lists of
+ * neighbours.
+ */
 static void
-take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
+accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 {
 	grnnd_check_result_numbers(build, r);
-	start_meta(build, &new->meta);
+	init_meta(build, &new->meta);
 	if (r->nodes < build->spec.fit_rows && r->shape.own == 0)
 		set_open_layout(new, build, r);
 	else
@@ -686,7 +699,7 @@ take_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->report.seconds[GRNND_STEP_CONNECT] = r->sec_connect;
 	new->report.seconds[GRNND_STEP_CODES] = r->sec_codes;
 	new->report.seconds[GRNND_STEP_RECALL] = r->sec_recall;
-	/* it is of searches that go by what this index has: own vectors, and codes or none */
+	/* The curve holds only for searches with the own vectors and the codes of this index. */
 	if (new->meta.fit_state == GRNND_FITTED)
 	{
 		new->report.curve = r->curve;
@@ -705,7 +718,7 @@ BlockNumber
 grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 {
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
-	Shared	   *shared = NULL;
+	WriteShared *shared = NULL;
 	GrnndWorkers *workers = NULL;
 	GrnndPageWriter *w;
 	BlockNumber blocks;
@@ -716,19 +729,19 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 
 	INSTR_TIME_SET_CURRENT(start);
 	grnnd_report_phase(GRN_PHASE_WRITE, 0, build->rows);
-	take_result(new, build, r);
+	accept_result(new, build, r);
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
 	grnnd_plan_filters(new, build->map, build->rows);
 
 	grnnd_test_point("load");
 	w = begin_writing(new, use_wal, build->index);
-	nworkers = grnnd_write_workers(build, likely_blocks(new));
+	nworkers = grnnd_write_workers(build, estimate_blocks(new));
 	if (nworkers > 0)
-		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(Shared),
+		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(WriteShared),
 										(void **) &shared);
 	if (!workers)
-		shared = palloc0(sizeof(Shared));
+		shared = palloc0(sizeof(WriteShared));
 	shared->index = RelationGetRelid(build->index);
 	shared->concurrent = build->info->ii_Concurrent;
 	shared->use_wal = use_wal;
@@ -744,7 +757,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_groups_init(&shared->groups);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
-	pg_atomic_init_u32(&shared->listing, 0);
+	pg_atomic_init_u32(&shared->list_writers, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	BarrierInit(&shared->steps, 0);
 	BarrierAttach(&shared->steps);
@@ -755,7 +768,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 
 	blocks = write_all(new, shared, build, w, workers);
 	INSTR_TIME_SET_CURRENT(written);
-	give_back(build, shared);
+	free_memory(build, shared);
 	build->empty_seconds = grnnd_seconds_since(written);
 
 	if (workers)
@@ -767,7 +780,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	else
 		pfree(shared);
 	new->report.ids = (uint32) new->records;
-	/* (lists have ids, too) */
+	/* Lists take ids, too. */
 	if (new->meta.fit_state == GRNND_FITTED)
 		new->meta.judged = (uint32) new->records;
 	new->report.built = GetCurrentTimestamp();
@@ -785,7 +798,7 @@ grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 	GrnndPageWriter *w;
 
-	start_meta(build, &new->meta);
+	init_meta(build, &new->meta);
 	set_open_layout(new, build, NULL);
 	new->meta.params = build->spec.params;
 	new->report.built = GetCurrentTimestamp();

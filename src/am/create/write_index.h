@@ -1,5 +1,5 @@
 /*
- * write_index.h - from the builder's result to the pages of the index.
+ * write_index.h - writes the pages of the index from the builder's result.
  */
 #ifndef GRNND_WRITE_INDEX_H
 #define GRNND_WRITE_INDEX_H
@@ -7,8 +7,8 @@
 #include "am/create/build_state.h"
 
 /*
- * Shares of "writing pages", about, when all of this is checked or planned, and when pages are
- * written.
+ * Finished shares of "writing pages": estimates for the moments when rows are checked, chains
+ * planned, lists checked, and pages written.
  */
 #define GRNND_ROWS_CHECKED 0.03
 #define GRNND_CHAINS_PLANNED 0.05
@@ -21,18 +21,21 @@
  */
 extern bool grnnd_may_choose_groups(const GrnndBuild *build, const GrnBuildResult *result);
 /*
- * Checks the builder's result and writes all pages of the index; returns the number of
- * blocks.
+ * Checks the builder's result and writes all pages of the index.  Returns the number of blocks.
+ * Errors: XX000 if the result is invalid, 54000 if the index would be too large.
  */
 extern BlockNumber grnnd_write_index(GrnndBuild *build, const GrnBuildResult *result);
 /* Writes an index without rows. */
 extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
 /*
- * The geometry of records that keep own vectors in a form, before rows are known: with codes of the
- * usual shape.
+ * The geometry of records whose own vectors have the form `form`, before rows are known: with codes
+ * of the usual shape.
  */
 extern GrnLayoutSpec grnnd_usual_layout(const GrnndBuild *build, GrnForm form);
-/* Blocks of an index with so many records, and a centre, as grnnd_write_index() lays them out. */
+/*
+ * Number of blocks of an index with `records` records, and a centre if centred, as
+ * grnnd_write_index() lays them out, without filters.
+ */
 extern uint64 grnnd_index_blocks(const GrnLayout *layout, bool centred, uint64 records);
 
 #endif							/* GRNND_WRITE_INDEX_H */

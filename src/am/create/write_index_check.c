@@ -1,6 +1,6 @@
 /*
- * write_index_check.c - checks of the builder's result, which is another program's output: its
- * numbers, where its arrays lie, and what is in them.
+ * write_index_check.c - checks the builder's result, because the result is the output of another
+ * program: its numbers, the places of its arrays, and their contents.
  */
 #include "postgres.h"
 
@@ -55,7 +55,7 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		grnnd_bad_result("a centre of vectors that have none");
 	if (r->curve.queries > 0)
 	{
-		/* no more than each query at each width */
+		/* A query misses at most once at each width. */
 		if (!(r->misses.first >= 0 && r->misses.first <= (float) r->curve.queries * GRN_CURVE_POINTS) ||
 			!(r->misses.ten >= 0 && r->misses.ten <= (float) r->curve.queries * GRN_CURVE_POINTS))
 			grnnd_bad_result("impossible recall");
@@ -112,7 +112,10 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
 	if (r->centred && grn_form(new->layout.form)->rotated)
 		new->centre.x = grnnd_result_array(map, GRN_SEG_RESULT, r->off_centre, new->meta.dim, sizeof(float));
-	/* too few rows to say what will come may have been given a layout of their own, without codes */
+	/*
+	 * If the rows are too few for the builder's codes to be kept, the index has a layout of its
+	 * own, without codes.
+	 */
 	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED &&
 		memcmp(&r->shape, &new->layout.shape, sizeof(r->shape)) == 0)
 	{
@@ -141,8 +144,8 @@ grnnd_check_result_codec(const GrnndNewIndex *new)
 }
 
 /*
- * One vertex's list: ids below nodes, no self, no duplicate.  A bitmap of hashes
- * spares nearly all comparisons of ids with each other.
+ * Checks a vertex's list: ids below `nodes`, not the vertex itself, no duplicate.  A bitmap of
+ * hashes saves nearly all comparisons of ids.
  */
 static void
 check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)

@@ -1,8 +1,8 @@
 /*
- * write_index_impl.h - an index that is about to be written: write_index.c lays it out and
- * has leader and workers write it, write_index_check.c checks what the builder has sent,
- * write_index_pages.c forms the pages, write_filters.c makes what filters need, and write_groups.c
- * has the rows of long lists put into groups.
+ * write_index_impl.h - the state of an index that is being written.  write_index.c lays the index
+ * out and runs the leader and the workers, write_index_check.c checks the builder's result,
+ * write_index_pages.c forms the pages, write_filters.c makes the data of filters, and
+ * write_groups.c puts the rows of long lists into groups.
  */
 #ifndef GRNND_WRITE_INDEX_IMPL_H
 #define GRNND_WRITE_INDEX_IMPL_H
@@ -17,27 +17,28 @@
 #include "graph/stored/group.h"
 #include "graph/stored/own.h"
 
-/* A GRN_TIDS record to write: TIDs that a node's own record has no room for. */
+/* A GRN_TIDS record to write, for TIDs that do not fit a node's own record. */
 typedef struct GrnndChain
 {
 	uint32		node;
-	uint32		first;			/* index of its first TID among the node's */
+	uint32		first;			/* index of the record's first TID among the node's TIDs */
 	uint32		ntids;
 } GrnndChain;
 
 /*
- * What filters need, in segment ATTRS behind the values; offsets in bytes.  Rows of lists are in
- * the order of their buckets, of all columns in turn.
+ * The data of filters, in segment ATTRS behind the values.  Offsets are in bytes.  Rows of lists
+ * are in the order of buckets: first all buckets of column 0, then of column 1, and so on.
  */
 typedef struct GrnndFilterPlan
 {
 	uint64		off_books;		/* GrnSigBook [ncolumns] */
 	uint64		off_sigs;		/* [nodes][sig_bytes] */
-	uint64		off_counts;		/* uint32 [shares][buckets] rows; later, where a share's rows begin */
+	uint64		off_counts;		/* uint32 [shares][buckets] number of rows; later the position of
+								 * the share's first row */
 	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
-	uint64		off_record_starts;	/* uint32 [buckets + 1] the first record of its chain */
-	uint64		off_group_starts;	/* uint32 [buckets + 1] its first group */
-	uint64		off_guide_starts;	/* uint32 [buckets + 1] the first record of its guide */
+	uint64		off_record_starts;	/* uint32 [buckets + 1] first record of the bucket's chain */
+	uint64		off_group_starts;	/* uint32 [buckets + 1] first group of the bucket */
+	uint64		off_guide_starts;	/* uint32 [buckets + 1] first record of the bucket's guide */
 	uint64		off_group_rows; /* uint64 [buckets + 1] rows of lists before it that have groups */
 	uint64		off_lengths;	/* uint32 [buckets] rows without copies */
 	uint64		off_rows;		/* GrnGrouped [rows of lists] */
@@ -46,13 +47,13 @@ typedef struct GrnndFilterPlan
 								 * chooses */
 	uint64		off_middles;	/* [groups][code_bytes] */
 	uint64		off_middle_factors; /* GrnFactor [groups] */
-	uint64		end;			/* of all that is planned so far */
-	uint32		buckets;		/* of all columns; 0: no lists */
+	uint64		end;			/* end of the data planned so far */
+	uint32		buckets;		/* buckets of all columns; 0: no lists */
 	uint32		to_group;		/* lists whose groups the builder is to choose; 0: we make them */
 	/* Ids of the first records of lists, which follow the nodes' chains: */
-	uint32		first_list;		/* of chains, */
-	uint32		first_group;	/* of groups, each of which fills a page (grnnd_group_records()), */
-	uint32		first_guide;	/* and of guides */
+	uint32		first_list;		/* first record of a chain */
+	uint32		first_group;	/* first group, each of which fills a page (grnnd_group_records()) */
+	uint32		first_guide;	/* first record of a guide */
 } GrnndFilterPlan;
 
 /* What a process has to do yet of groups (write_groups.c). */
@@ -63,35 +64,35 @@ typedef enum GrnndGroupStep
 	GRNND_GROUP_NOTHING
 } GrnndGroupStep;
 
-/* What an index is written from: what its metapage is to say, and where the rest lies. */
+/* The data that an index is written from: its metapage, and the places of all arrays. */
 typedef struct GrnndNewIndex
 {
 	GrnndMeta	meta;
 	GrnndReport report;
 	GrnndMissed missed;
 	GrnLayout	layout;
-	GrnCentre	centre;			/* of own vectors; its x is in the mapping, or NULL */
-	uint64		nrows;			/* of the table */
+	GrnCentre	centre;			/* centre of own vectors; its x lies in the mapping, or is NULL */
+	uint64		nrows;			/* rows of the table */
 	uint32		nodes;
 	uint64		records;		/* nodes, chains and lists */
 	uint32		nchains;
 	uint32		nentries;
 	const uint32 *entries;
-	/* in the mapping */
+	/* Arrays in the mapping: */
 	GrnRows		vectors;
-	bool		own_items;		/* vectors are own ones already (graph/stored/own.h) */
+	bool		own_items;		/* vectors are own items already (graph/stored/own.h) */
 	const uint64 *tids;			/* [rows], packed */
 	uint8	   *attrs;			/* [rows][grnnd_row_bytes()] */
 	const uint32 *ids;			/* [nodes][degree] */
 	const uint8 *counts;		/* [nodes] */
 	const uint32 *row_start;	/* [nodes + 1] */
 	const uint32 *rows;			/* [rows] */
-	const uint32 *moved;		/* [nodes] row in vectors, or NULL: the first of the node's */
+	const uint32 *moved;		/* [nodes] row in vectors, or NULL: the node's first row */
 	const uint8 *codes;			/* [nodes][code_bytes] */
 	const GrnFactor *factors;	/* [nodes] */
 	const float *codec;			/* mean, basis */
 	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
-	/* for filters: by the plan, in segment ATTRS */
+	/* Data of filters, in segment ATTRS as planned: */
 	GrnndFilterPlan filters;
 	const GrnndAttrs *columns;
 	GrnSigBook *books;			/* [ncolumns] */
@@ -113,13 +114,13 @@ typedef struct GrnndNewIndex
 	const uint32 *group_chosen;
 	const uint32 *group_copied;
 	GrnndGroupStep group_step;	/* of this process */
-	/* palloc'd */
+	/* Allocated by palloc(): */
 	float	   *floats;			/* [dim] */
-	uint8	   *scratch;		/* one spanning record, */
-	uint64		scratch_id;		/* this one */
+	uint8	   *scratch;		/* a record that spans several pages */
+	uint64		scratch_id;		/* id of the record in scratch */
 } GrnndNewIndex;
 
-/* The values of a row, and behind them the elements of its arrays. */
+/* The values of a row; the elements of the row's arrays follow the values. */
 static inline uint8 *
 grnnd_row_attrs(const GrnndNewIndex *new, uint32 row)
 {
@@ -128,67 +129,76 @@ grnnd_row_attrs(const GrnndNewIndex *new, uint32 row)
 
 /* ---- write_index.c ---- */
 
-/* Error: 54000 where an index cannot hold so many. */
+/* Errors: 54000 if an index cannot hold `records` records. */
 extern void grnnd_check_records(uint64 records);
 
 /* ---- write_index_check.c ---- */
 
-/* All of these report a fault by ERROR, XX000. */
+/* The functions of this file report a fault as an ERROR, XX000. */
 extern GRNND_NORETURN void grnnd_bad_result(const char *what);
 extern void grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r);
-/* An array of the result in a segment: its bounds and alignment are checked. */
+/*
+ * Returns the address of an array of the result, of `count` elements of `size` bytes, after a check
+ * of bounds and alignment.
+ */
 extern const void *grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
 									  uint64 count, uint64 size);
-/* Finds the arrays of the result, as this process has them mapped. */
+/* Sets the pointers to the result's arrays, as mapped in this process. */
 extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 									 const GrnBuildResult *r, uint64 nrows);
 extern void grnnd_check_result_codec(const GrnndNewIndex *new);
-/* Checks what belongs to nodes [begin, end). */
+/* Checks the lists and vectors of nodes [begin, end). */
 extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
-/* Each row belongs to exactly one node, and each node has one. */
+/* Checks that each row belongs to exactly a single node, and that each node has a row. */
 extern void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes,
 									uint64 nrows);
 
 /* ---- write_index_pages.c ---- */
 
 /*
- * Asks for what nodes [begin, end) are written from, where memory is short: their lists and codes,
- * and their vectors, which lie in one cell or two and not in the order of the nodes.
+ * Requests from the disk the data of nodes [begin, end), if memory is short: lists, codes, and
+ * vectors.  The vectors lie in a cell or two, in an order different from the nodes'.
  */
 extern void grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end);
 /* Forms page number `number` of the node area. */
 extern void grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page);
 extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);
-/* Forms the page of the codec's bytes with that number. */
+/* Forms page `number` of the codec's pages. */
 extern void grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page);
 extern void grnnd_form_centre_page(const GrnndNewIndex *new, uint32 number, Page page);
 extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 
 /* ---- write_filters.c ---- */
 
-/* Fits books, and lays out what filters need; chains are planned already.  The leader's alone. */
+/*
+ * Fits books and lays out the data of filters.  Chains must be planned.  Only the leader calls this
+ * function.
+ */
 extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows);
 /*
- * This process's share of counting the rows of lists, and, once these are planned, of putting rows
- * there (place).  next_share: begins with 0, each time.
+ * Does this process's share of counting the rows of lists, or, with `place`, of copying rows to
+ * planned lists.  next_share must be 0 at the beginning of each.
  */
 extern void grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place);
-/* Plans the lists, of which all rows are counted.  The leader's alone. */
+/* Plans the lists, whose rows must all be counted.  Only the leader calls this function. */
 extern void grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map);
-/* What lists take. */
+/* The sizes of lists. */
 typedef struct GrnndListSizes
 {
-	uint64		rows;			/* places for them while groups are made, copies included */
-	uint64		records;		/* of chains */
+	uint64		rows;			/* entries while groups are made, including copies */
+	uint64		records;		/* records of chains */
 	uint64		groups;
 	uint64		guides;			/* records of guides */
 } GrnndListSizes;
 
-/* Adds the list of n rows of a bucket of a column. */
+/* Adds the list of a column's bucket with n rows. */
 extern void grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l,
 						   const GrnCodec *codec, uint32 column, uint64 n, uint64 nodes);
 
-/* Ids of the first records of lists, behind so many others, and the id behind the last. */
+/*
+ * The ids of the first records of lists, behind `records` earlier records, and the id behind the
+ * last record.
+ */
 typedef struct GrnndListPlaces
 {
 	uint64		first_list;
@@ -198,27 +208,30 @@ typedef struct GrnndListPlaces
 } GrnndListPlaces;
 extern GrnndListPlaces grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all);
 /*
- * Bytes of all that is planned behind the rows' values, but for gaps between arrays: by the number
- * of columns, list_buckets and lists of an index.
+ * Bytes of all planned data behind the rows' values, without gaps between arrays, by the number of
+ * columns, list_buckets and lists of an index.
  */
 extern uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes,
 								 const GrnndListSizes *all);
-/* Finds all that is planned in this process's mapping. */
+/* Sets the pointers to all planned arrays, as mapped in this process. */
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
 /* Makes the signatures of nodes [begin, end). */
 extern void grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end);
 /*
- * The last bucket whose part of an array begins at `number` or before, by where parts start: empty
- * ones start where the next does.
+ * Returns the last bucket whose part of an array starts at or before `number`.  starts: the start
+ * of each bucket's part; an empty part starts at the start of the next part.
  */
 extern uint32 grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number);
 /* The codec of the rows' codes, for groups. */
 extern void grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec);
-/* Pages of books, sample and lists' heads; those of the sample want all signatures. */
+/*
+ * Assigns blocks to the pages of books, of the sample and of lists' heads.  The sample's pages may
+ * be formed only after all signatures.
+ */
 extern void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
 extern uint32 grnnd_filter_pages(const GrnndMeta *meta);
 extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
-/* Forms the record of lists with that id. */
+/* Forms the list record with the id `id`. */
 extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);
 
 /* ---- write_groups.c ---- */

@@ -1,5 +1,5 @@
 /*
- * write_index_pages.c - the pages of a new index, formed from the builder's result.
+ * write_index_pages.c - forms the pages of a new index from the builder's result.
  */
 #include "postgres.h"
 
@@ -11,7 +11,10 @@
 #include "graph/file_pages.h"
 #include "graph/stored/codec_fit.h"
 
-/* Bytes of vectors asked for at once: a large cell is left to the pages that are missed. */
+/*
+ * Largest range of vectors that is requested at once.  The vectors of a larger cell are read page
+ * by page as they are used.
+ */
 #define MOST_AHEAD ((uint64) 64 << 20)
 
 void
@@ -38,7 +41,7 @@ grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
 
 /* ---- records ---- */
 
-/* Number of the first chain of a node that has one. */
+/* The number of the first chain record of a node.  The node must have a chain. */
 static uint32
 first_chain(const GrnndNewIndex *new, uint32 node)
 {
@@ -57,7 +60,7 @@ first_chain(const GrnndNewIndex *new, uint32 node)
 	return (uint32) low;
 }
 
-/* Writes a node's heap TIDs from one on, and the values beside them. */
+/* Writes ntids heap TIDs of a node, from TID number `first`, and the values beside each TID. */
 static void
 put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint8 *out,
 		 uint8 *attrs)
@@ -201,7 +204,7 @@ grnnd_form_entry_page(const GrnndNewIndex *new, Page page)
 	}
 }
 
-/* Page `number` of those that hold so many floats; NULL: zeroes. */
+/* Forms page `number` of an array of n floats.  floats NULL: zeroes. */
 static void
 form_floats_page(Page page, const float *floats, size_t n, uint32 number)
 {
