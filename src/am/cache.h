@@ -33,8 +33,8 @@ extern bool grnnd_is_filling(Relation index);
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 /*
  * Checks a metapage of this format in a file of `blocks` blocks.  Returns NULL and the records'
- * layout if the metapage is sound, else a static string that names the damage.  Every field that
- * readers rely on is then within its bounds.
+ * layout if the metapage is sound, else a static string that names the damage.  All fields used by
+ * readers are then within their bounds.
  */
 extern const char *grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key,
 									const GrnndAttrs *attrs, BlockNumber blocks, GrnLayout *layout);

@@ -63,7 +63,7 @@ PG_FUNCTION_INFO_V1(grnnd_check);
 /* ---- reporting ---- */
 
 void
-grnnd_report(Check *c, BlockNumber block, int slot, const char *format,...)
+grnnd_report(IndexCheck *c, BlockNumber block, int slot, const char *format,...)
 {
 	Datum		values[3] = {0};
 	bool		nulls[3] = {false, false, false};
@@ -83,7 +83,7 @@ grnnd_report(Check *c, BlockNumber block, int slot, const char *format,...)
 }
 
 void
-grnnd_report_record(Check *c, uint32 id, const char *what, uint32 other)
+grnnd_report_record(IndexCheck *c, uint32 id, const char *what, uint32 other)
 {
 	if (other == GRN_INVALID_ID)
 		grnnd_report(c, grnnd_node_block(c->ix, id), grn_node_slot(&c->ix->layout, id),
@@ -103,7 +103,7 @@ report_to(void *arg, uint32 id, const char *what, uint32 other)
 /* ---- reading ---- */
 
 bool
-grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
+grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page)
 {
 	Buffer		buffer;
 	PageHeader	header = (PageHeader) page;
@@ -142,7 +142,7 @@ grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page)
  * record.
  */
 static uint32
-hash_edge(const Check *c, const GrnndEdge *edge)
+hash_edge(const IndexCheck *c, const GrnndEdge *edge)
 {
 	const GrnLayout *l = &c->ix->layout;
 	uint32		h = hash_bytes((const unsigned char *) edge->sig, l->sig_bytes);
@@ -163,7 +163,7 @@ make_mark(uint32 hash, GrnState state)
 }
 
 static uint32
-mark_of(const Check *c, const GrnRecord *rec)
+mark_of(const IndexCheck *c, const GrnRecord *rec)
 {
 	GrnndEdge	own = grnnd_own_edge(&c->ix->layout, rec, 0);
 	bool		vertex = rec->state == GRN_NODE || rec->state == GRN_DEAD;
@@ -172,13 +172,13 @@ mark_of(const Check *c, const GrnRecord *rec)
 }
 
 static bool
-has_mark(const Check *c, uint32 id)
+has_mark(const IndexCheck *c, uint32 id)
 {
 	return id >= c->first_mark && id - c->first_mark < c->nmarks;
 }
 
 static void
-set_mark(Check *c, const GrnRecord *rec, uint32 id)
+set_mark(IndexCheck *c, const GrnRecord *rec, uint32 id)
 {
 	if (has_mark(c, id))
 		c->marks[id - c->first_mark] = mark_of(c, rec);
@@ -187,7 +187,7 @@ set_mark(Check *c, const GrnRecord *rec, uint32 id)
 /* ---- first pass ---- */
 
 static void
-add_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
+add_tids(IndexCheck *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const uint8_t *bytes = GRN_REC_PTR(rec, l->off_tids);
@@ -208,7 +208,7 @@ add_tids(Check *c, const GrnRecord *rec, uint32 id, uint32 n, uint64 digest)
 
 /* Checks and marks a record.  vec: its own vector; NULL if unreadable or not needed. */
 static void
-check_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
+check_record(IndexCheck *c, const GrnRecord *rec, uint32 id, const void *vec)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const char *what = grn_record_check(l, rec, id, c->limit);
@@ -247,7 +247,7 @@ check_record(Check *c, const GrnRecord *rec, uint32 id, const void *vec)
 }
 
 const void *
-grnnd_own_vector(Check *c, const GrnRecord *rec, uint32 id)
+grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id)
 {
 	const GrnLayout *l = &c->ix->layout;
 	BlockNumber block = grnnd_node_block(c->ix, id);
@@ -278,7 +278,7 @@ grnnd_own_vector(Check *c, const GrnRecord *rec, uint32 id)
 }
 
 static void
-first_pass(Check *c, char *page)
+first_pass(IndexCheck *c, char *page)
 {
 	const GrnLayout *l = &c->ix->layout;
 
@@ -305,7 +305,7 @@ first_pass(Check *c, char *page)
 
 /* Marks the records from id `first` on, as many as the marks hold. */
 static void
-mark_range(Check *c, uint32 first, char *page)
+mark_range(IndexCheck *c, uint32 first, char *page)
 {
 	const GrnLayout *l = &c->ix->layout;
 
@@ -337,7 +337,7 @@ is_any(const GrnLayout *l, const uint8_t *sig)
 }
 
 static void
-check_edges(Check *c, const GrnRecord *rec, uint32 id)
+check_edges(IndexCheck *c, const GrnRecord *rec, uint32 id)
 {
 	const GrnLayout *l = &c->ix->layout;
 
@@ -368,7 +368,7 @@ check_edges(Check *c, const GrnRecord *rec, uint32 id)
 }
 
 const GrnRecord *
-grnnd_chain_record(Check *c, uint32 id)
+grnnd_chain_record(IndexCheck *c, uint32 id)
 {
 	BlockNumber block = grnnd_node_block(c->ix, id);
 	const GrnRecord *rec;
@@ -388,7 +388,7 @@ grnnd_chain_record(Check *c, uint32 id)
 }
 
 static void
-check_chain(Check *c, uint32 head, const GrnRecord *rec)
+check_chain(IndexCheck *c, uint32 head, const GrnRecord *rec)
 {
 	uint16		version = rec->version;
 
@@ -413,7 +413,7 @@ check_chain(Check *c, uint32 head, const GrnRecord *rec)
 
 /* Checks all edges to marked records.  Also checks all chains if `chains` is set. */
 static void
-second_pass(Check *c, char *page, bool chains)
+second_pass(IndexCheck *c, char *page, bool chains)
 {
 	const GrnLayout *l = &c->ix->layout;
 
@@ -443,7 +443,7 @@ second_pass(Check *c, char *page, bool chains)
 /* ---- the check ---- */
 
 static void
-check_entries(Check *c, char *page)
+check_entries(IndexCheck *c, char *page)
 {
 	const GrnLayout *l = &c->ix->layout;
 	const char *payload = GrnndPagePayload(page);
@@ -488,7 +488,7 @@ check_entries(Check *c, char *page)
 
 /* Divides maintenance_work_mem, less the sets, into thirds for marks, lists and the sort. */
 static void
-divide_memory(Check *c)
+divide_memory(IndexCheck *c)
 {
 	const GrnLayout *l = &c->ix->layout;
 	Size		sets = 6 * grnnd_set_bytes(c->limit);
@@ -514,7 +514,7 @@ divide_memory(Check *c)
 }
 
 static void
-check_index(Check *c, bool heapallindexed)
+check_index(IndexCheck *c, bool heapallindexed)
 {
 	char	   *page = palloc(BLCKSZ);
 	const GrnSigBook *books = grnnd_index_anew(c->index)->books;
@@ -576,7 +576,7 @@ grnnd_check(PG_FUNCTION_ARGS)
 {
 	bool		heapallindexed = PG_GETARG_BOOL(1);
 	bool		locks = !RecoveryInProgress();
-	Check		c = {0};
+	IndexCheck	c = {0};
 	MemoryContext work;
 	MemoryContext old;
 	GrnndUser	user;

@@ -16,7 +16,7 @@
 #include "am/write/maintenance.h"
 #include "am/write/reach_sweeps.h"
 
-typedef struct Check
+typedef struct IndexCheck
 {
 	Relation	heap;
 	Relation	index;
@@ -56,37 +56,37 @@ typedef struct Check
 	GrnndOwn   *own;			/* with heapallindexed: compares own vectors with rows; else NULL */
 	uint8	   *attrs;			/* with heapallindexed: [attr_bytes], scratch */
 	MemoryContext values;		/* memory for forming these values */
-} Check;
+} IndexCheck;
 
 /* ---- check.c ---- */
 
 /* Reports a fault.  slot -1: the whole page; invalid block: no page. */
-extern void grnnd_report(Check *c, BlockNumber block, int slot, const char *format,...)
+extern void grnnd_report(IndexCheck *c, BlockNumber block, int slot, const char *format,...)
 			pg_attribute_printf(4, 5);
 /* Reports a fault of a record.  other: a second id that ends the text, or GRN_INVALID_ID. */
-extern void grnnd_report_record(Check *c, uint32 id, const char *what, uint32 other);
+extern void grnnd_report_record(IndexCheck *c, uint32 id, const char *what, uint32 other);
 /* Copies a page.  Returns false and reports a page of another kind. */
-extern bool grnnd_copy_page(Check *c, BlockNumber block, GrnndPageKind kind, char *page);
+extern bool grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page);
 /*
  * A record's own vector, valid until the next call.  Reads and checks the later pages of a
  * spanning record.  Returns NULL if they cannot be read, and without heapallindexed.
  */
-extern const void *grnnd_own_vector(Check *c, const GrnRecord *rec, uint32 id);
+extern const void *grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id);
 /* A GRN_TIDS record, or NULL if the id is something else. */
-extern const GrnRecord *grnnd_chain_record(Check *c, uint32 id);
+extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
 
 /* ---- check_tids.c ---- */
 
 /* Begins the sort of heap TIDs with `memory` bytes. */
-extern void grnnd_begin_tids(Check *c, Size memory);
+extern void grnnd_begin_tids(IndexCheck *c, Size memory);
 /*
  * Adds a heap TID of a record to the sort.  attrs: [attr_bytes] values beside the TID; digest: of
  * the record's own vector, or GRNND_NO_DIGEST.
  */
-extern void grnnd_put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest);
+extern void grnnd_put_tid(IndexCheck *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest);
 /* With heapallindexed: adds the heap TIDs of the table. */
-extern void grnnd_check_heap(Check *c);
+extern void grnnd_check_heap(IndexCheck *c);
 /* Compares all heap TIDs in their order. */
-extern void grnnd_check_tids(Check *c);
+extern void grnnd_check_tids(IndexCheck *c);
 
 #endif							/* GRNND_CHECK_IMPL_H */

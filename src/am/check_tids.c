@@ -29,7 +29,7 @@
 /* ---- the sort ---- */
 
 void
-grnnd_begin_tids(Check *c, Size memory)
+grnnd_begin_tids(IndexCheck *c, Size memory)
 {
 	TupleDesc	desc = CreateTemplateTupleDesc(TID_COLUMNS);
 	AttrNumber	columns[2] = {1, 2};
@@ -49,7 +49,7 @@ grnnd_begin_tids(Check *c, Size memory)
 }
 
 void
-grnnd_put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest)
+grnnd_put_tid(IndexCheck *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest)
 {
 	uint32		bytes = c->ix->layout.attr_bytes;
 
@@ -69,7 +69,7 @@ grnnd_put_tid(Check *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 di
 
 /* Reads the row at a heap TID into c->slot, if the snapshot sees it. */
 static bool
-fetch_row(Check *c, uint64 tid)
+fetch_row(IndexCheck *c, uint64 tid)
 {
 	ItemPointerData pointer;
 	bool		again = false;
@@ -93,7 +93,7 @@ fetch_row(Check *c, uint64 tid)
  * crash, do not count.  On a standby searches ignore GRN_KILLED.
  */
 static void
-check_reached(Check *c, uint32 id, uint64 tid)
+check_reached(IndexCheck *c, uint32 id, uint64 tid)
 {
 	bool		chain = grnnd_set_has(&c->chains, id);
 	bool		found = chain ? grnnd_set_has(&c->chained, id)
@@ -113,7 +113,7 @@ check_reached(Check *c, uint32 id, uint64 tid)
 
 /* Reports a record whose own vector and error do not match the table's row. */
 static void
-check_own(Check *c, uint32 id, uint64 tid)
+check_own(IndexCheck *c, uint32 id, uint64 tid)
 {
 	const GrnRecord *rec = grnnd_set_has(&c->chains, id) ? grnnd_chain_record(c, id) : NULL;
 	const void *vec;
@@ -141,7 +141,7 @@ check_own(Check *c, uint32 id, uint64 tid)
 }
 
 static void
-report_missing(Check *c, uint64 tid)
+report_missing(IndexCheck *c, uint64 tid)
 {
 	grnnd_report(c, InvalidBlockNumber, -1, "row (%u,%u) of the table is not in the index",
 				 (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
@@ -151,7 +151,7 @@ report_missing(Check *c, uint64 tid)
  * Compares all heap TIDs in their order; a TID of the table comes before its record in the index.
  */
 void
-grnnd_check_tids(Check *c)
+grnnd_check_tids(IndexCheck *c)
 {
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(c->tid_slot->tts_tupleDescriptor,
 													&TTSOpsMinimalTuple);
@@ -200,7 +200,7 @@ static void
 check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 			   bool alive, void *arg)
 {
-	Check	   *c = arg;
+	IndexCheck *c = arg;
 	uint64		digest;
 
 	if (!isnull[0] && grnnd_own_wanted(c->own, values[0], &digest))
@@ -215,7 +215,7 @@ check_heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 }
 
 void
-grnnd_check_heap(Check *c)
+grnnd_check_heap(IndexCheck *c)
 {
 	IndexInfo  *info = BuildIndexInfo(c->index);
 	TableScanDesc scan = table_beginscan_strat(c->heap, c->snapshot, 0, NULL, true, true);

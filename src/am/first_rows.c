@@ -30,15 +30,15 @@ has_limit(const Query *parse)
  * The order of the rows at a level of the query: a pathkey of the planner, or a column of the
  * subquery below.
  */
-typedef struct Order
+typedef struct RowOrder
 {
 	const		PathKey *key;	/* NULL: ordered by the column */
 	AttrNumber	column;			/* 0: the order is unknown */
-} Order;
+} RowOrder;
 
 /* Are rows in this order sorted by these clauses already?  *any: the clauses require a sort. */
 static bool
-sorts_as(PlannerInfo *root, List *clauses, const Order *order, bool *any)
+sorts_as(PlannerInfo *root, List *clauses, const RowOrder *order, bool *any)
 {
 	const		SortGroupClause *first;
 	const		Var *var;
@@ -93,7 +93,7 @@ uses_frame(const WindowFunc * function)
 /* Can a window compute each row without reading all following rows? */
 static bool
 window_streams(PlannerInfo *root, const WindowClause * window, const List *functions,
-			   const Order *order)
+			   const RowOrder *order)
 {
 	bool		sorted;
 	bool		bounded;
@@ -120,7 +120,7 @@ window_streams(PlannerInfo *root, const WindowClause * window, const List *funct
 
 /* Does each step of a level pass on rows in their order, without reading all rows first? */
 static bool
-level_streams(PlannerInfo *root, const Order *order)
+level_streams(PlannerInfo *root, const RowOrder *order)
 {
 	const Query *parse = root->parse;
 	bool		any;
@@ -151,10 +151,10 @@ level_streams(PlannerInfo *root, const Order *order)
 }
 
 /* The order of a level's rows, as seen by the level above. */
-static Order
-order_above(const PlannerInfo *root, const Order *order)
+static RowOrder
+order_above(const PlannerInfo *root, const RowOrder *order)
 {
-	Order		above = {NULL, 0};
+	RowOrder	above = {NULL, 0};
 	ListCell   *lc;
 
 	foreach(lc, root->processed_tlist)
@@ -176,7 +176,7 @@ order_above(const PlannerInfo *root, const Order *order)
 GrnndFirstRows
 grnnd_first_rows(PlannerInfo *root, const IndexPath *path)
 {
-	Order		order = {.key = path->path.pathkeys != NIL ? linitial(path->path.pathkeys) : NULL};
+	RowOrder	order = {.key = path->path.pathkeys != NIL ? linitial(path->path.pathkeys) : NULL};
 
 	if (!level_streams(root, &order))
 		return GRNND_WRONG_VALUES;

@@ -116,17 +116,17 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
  * A walk along a chain of records, with detection of cycles.  The mark is the id at the last step
  * that was a power of two, so a walk ends before it has gone around a cycle three times.
  */
-typedef struct Walk
+typedef struct ChainWalk
 {
 	uint32		steps;
 	uint32		mark;
-} Walk;
+} ChainWalk;
 
-#define WALK_BEGINS ((Walk) {0, GRN_INVALID_ID})
+#define WALK_BEGINS ((ChainWalk) {0, GRN_INVALID_ID})
 
 /* Advances the walk.  Returns false if the walk is in a cycle. */
 static bool
-walk_on(Walk *walk, uint32 id)
+walk_on(ChainWalk *walk, uint32 id)
 {
 	if (id == walk->mark)
 		return false;
@@ -184,7 +184,7 @@ are_all(const GrnListArrays *a, uint32 n, GrnndRanks ranks, uint32 limit)
 	uint32		others = 0;
 	uint32		i = 0;
 
-	/* a loop of constant length, so that compilers vectorize it */
+	/* compilers vectorize a loop of constant length */
 	for (; i + BLOCK <= n; i += BLOCK)
 		for (uint32 j = i; j < i + BLOCK; j++)
 			others |= (a->ranks[j] - ranks.least > width) | (a->ids[j] >= limit);
@@ -256,7 +256,7 @@ head_of(Reader *r, uint32 bucket)
 
 /*
  * Prefetches the record at an equal place on the next page while a record is read.  A chain mostly
- * continues there, and so does the next bucket.  Pages that come from a file are consecutive, so
+ * continues in that record, and so does the next bucket.  Pages from a file are consecutive, so
  * the kernel reads them ahead.
  */
 static void
@@ -301,14 +301,14 @@ read_record(Reader *r, uint32 id)
 
 /*
  * Offers the groups of a bucket's guide.  Vacuum frees a guide if all its groups are empty, and
- * the slot may then hold a record of another generation of lists; are_current() detects that at
- * the reader's end.
+ * the slot may then hold a record of another generation of lists; are_current() detects this case
+ * at the reader's end.
  */
 static void
 read_guide(Reader *r, uint32 bucket)
 {
 	uint32		id = head_of(r, bucket)->guide;
-	Walk		walk = WALK_BEGINS;
+	ChainWalk	walk = WALK_BEGINS;
 
 	while (id != GRN_INVALID_ID)
 	{
@@ -333,7 +333,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 {
 	uint32		id = head_of(r, bucket)->first;
 	uint32		left = GRN_INVALID_ID;	/* the last record that had left the chain */
-	Walk		walk = WALK_BEGINS;
+	ChainWalk	walk = WALK_BEGINS;
 
 	while (id != GRN_INVALID_ID)
 	{

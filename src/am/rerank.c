@@ -52,8 +52,8 @@ struct GrnndRerank
 	int			prefetch_width; /* effective_io_concurrency of the table's tablespace */
 
 	/* these fields belong to one rescan */
-	MemoryContext rows;			/* holds Rows */
-	MemoryContext lists;		/* holds arrays of TIDs, for Rows with several TIDs */
+	MemoryContext rows;			/* holds ReadRows */
+	MemoryContext lists;		/* holds arrays of TIDs, for ReadRows with several TIDs */
 	int			prefetch_left;	/* nodes for which prefetching goes on */
 	bool		stopped;		/* no unread row is wanted */
 	Tuplesortstate *sorted;		/* (late, value, TID), or NULL */
@@ -61,18 +61,18 @@ struct GrnndRerank
 };
 
 /* A row that was read, or the rows of a record that need not be read; in so->heap or so->late. */
-typedef struct Row
+typedef struct ReadRow
 {
-	Candidate	c;
+	ScanCandidate c;
 	uint8		tid[GRN_TID_BYTES]; /* the TID if there is only one */
-} Row;
+} ReadRow;
 
 /* A node with unread records of its chain, in so->unread.  c.tids is NULL. */
-typedef struct Reading
+typedef struct ChainReading
 {
-	Candidate	c;
+	ScanCandidate c;
 	Chain		chain;
-} Reading;
+} ChainReading;
 
 /* ---- begin and end ---- */
 
@@ -84,7 +84,7 @@ grnnd_rerank_begin(IndexScanDesc scan)
 
 	if (rr == NULL)
 		so->rerank = rr = MemoryContextAllocZero(GetMemoryChunkContext(so), sizeof(GrnndRerank));
-	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(Row));
+	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(ReadRow));
 	rr->lists = AllocSetContextCreate(so->context, "grnnd TIDs", ALLOCSET_SMALL_SIZES);
 	rr->prefetch_left = 0;
 	rr->stopped = false;
@@ -209,9 +209,9 @@ measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
  * mark the record as killed, else GRN_INVALID_ID.
  */
 static void
-put_row(GrnndScan *so, const Candidate *of, const uint8 *tids, uint32 ntids)
+put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 {
-	Row		   *row = MemoryContextAllocZero(so->rerank->rows, sizeof(Row));
+	ReadRow    *row = MemoryContextAllocZero(so->rerank->rows, sizeof(ReadRow));
 	uint8	   *to = row->tid;
 
 	if (ntids > 1)
@@ -238,7 +238,7 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 	GrnndRerank *rr = so->rerank;
 	ItemPointerData tid;
 	bool		again = false;
-	Candidate	row = {.exact = scan->numberOfOrderBys == 1, .id = GRN_INVALID_ID};
+	ScanCandidate row = {.exact = scan->numberOfOrderBys == 1, .id = GRN_INVALID_ID};
 
 	CHECK_FOR_INTERRUPTS();
 	memcpy(&tid, packed, GRN_TID_BYTES);
@@ -285,10 +285,10 @@ read_rows(IndexScanDesc scan)
  * least one: a candidate without TIDs takes the place of invisible rows.
  */
 static uint32
-put_tids(IndexScanDesc scan, const Candidate *of)
+put_tids(IndexScanDesc scan, const ScanCandidate *of)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	Candidate	all = *of;
+	ScanCandidate all = *of;
 	uint32		nrows = 0;
 
 	if (!of->exact && so->ntids > 0)
@@ -302,7 +302,7 @@ put_tids(IndexScanDesc scan, const Candidate *of)
 	so->ntids = 0;
 	if (so->chain.next != GRN_INVALID_ID)
 	{
-		Reading    *reading = MemoryContextAllocZero(so->context, sizeof(Reading));
+		ChainReading *reading = MemoryContextAllocZero(so->context, sizeof(ChainReading));
 
 		reading->c.value = of->value;
 		reading->c.least = of->least;
@@ -338,12 +338,12 @@ read_waiting(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
-	Candidate  *r = pairingheap_container(Candidate, node, pairingheap_remove_first(so->unread));
-	Candidate	of = *r;
+	ScanCandidate *r = pairingheap_container(ScanCandidate, node, pairingheap_remove_first(so->unread));
+	ScanCandidate of = *r;
 
 	if (r->tids == NULL)
 	{
-		so->chain = ((Reading *) r)->chain;
+		so->chain = ((ChainReading *) r)->chain;
 		pfree(r);
 		grnnd_read_chain(scan);
 		/* so->found counts rows that may be returned, so a further record of a chain adds to it */
@@ -384,7 +384,7 @@ read_nearest(IndexScanDesc scan, const double *than)
 	if (so->rerank->stopped)
 		return false;
 	if (waiting)
-		bound = pairingheap_container(Candidate, node, pairingheap_first(so->unread))->value;
+		bound = pairingheap_container(ScanCandidate, node, pairingheap_first(so->unread))->value;
 	if (so->rest != NULL && grnnd_rest_bound(so, &rest) &&
 		(!waiting || float8_lt(rest, bound)))
 	{
@@ -393,7 +393,7 @@ read_nearest(IndexScanDesc scan, const double *than)
 		if (grnnd_next_rest(so))
 		{
 			/* the difference between an exact value and pgvector's value is unknown */
-			Candidate	of = {.value = so->value, .exact = so->exact,
+			ScanCandidate of = {.value = so->value, .exact = so->exact,
 				.least = -get_float8_infinity()};
 
 			(void) put_tids(scan, &of);
@@ -423,7 +423,7 @@ grnnd_rerank_rest(GrnndScan *so)
 		pairingheap_node *node = pairingheap_remove_first(so->unread);
 
 		/* keep nodes whose chains are partly read */
-		if (pairingheap_container(Candidate, node, node)->tids == NULL)
+		if (pairingheap_container(ScanCandidate, node, node)->tids == NULL)
 			pairingheap_add(keep, node);
 	}
 	so->unread = keep;
@@ -436,7 +436,7 @@ put_rows(GrnndScan *so, pairingheap *heap, bool late, TupleTableSlot *slot)
 {
 	while (!pairingheap_is_empty(heap))
 	{
-		Candidate  *r = pairingheap_container(Candidate, node, pairingheap_remove_first(heap));
+		ScanCandidate *r = pairingheap_container(ScanCandidate, node, pairingheap_remove_first(heap));
 		bool		comes_late = late || (so->iterative != GRNND_ITERATIVE_RELAXED &&
 										  float8_lt(r->value, so->last));
 
@@ -532,7 +532,7 @@ grnnd_rerank(IndexScanDesc scan)
 		if ((so->rest != NULL || so->found > so->wanted) && !pairingheap_is_empty(so->heap))
 			first = pairingheap_first(so->heap);
 		if (!read_nearest(scan, first == NULL ? NULL :
-						  &pairingheap_const_container(Candidate, node, first)->value))
+						  &pairingheap_const_container(ScanCandidate, node, first)->value))
 			break;
 		any = true;
 		if (MemoryContextMemAllocated(rr->rows, false) +
@@ -548,7 +548,7 @@ grnnd_rerank(IndexScanDesc scan)
 }
 
 void
-grnnd_rerank_take(GrnndScan *so, Candidate *r)
+grnnd_rerank_take(GrnndScan *so, ScanCandidate *r)
 {
 	memcpy(so->buffer, r->tids, (Size) r->ntids * GRN_TID_BYTES);
 	so->tids = so->buffer;
@@ -556,9 +556,9 @@ grnnd_rerank_take(GrnndScan *so, Candidate *r)
 }
 
 void
-grnnd_rerank_free(Candidate *r)
+grnnd_rerank_free(ScanCandidate *r)
 {
-	Row		   *row = (Row *) r;
+	ReadRow    *row = (ReadRow *) r;
 
 	if (r->tids != row->tid)
 		pfree(unconstify(uint8 *, r->tids));

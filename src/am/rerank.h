@@ -15,9 +15,9 @@ extern void grnnd_rerank_begin(IndexScanDesc scan);
  */
 extern void grnnd_rerank(IndexScanDesc scan);
 /* Makes a candidate that grnnd_rerank() put into so->heap current, and frees it. */
-extern void grnnd_rerank_take(GrnndScan *so, Candidate *r);
+extern void grnnd_rerank_take(GrnndScan *so, ScanCandidate *r);
 /* Frees a candidate that grnnd_rerank() put into so->heap. */
-extern void grnnd_rerank_free(Candidate *r);
+extern void grnnd_rerank_free(ScanCandidate *r);
 /* Ends reading, because all unread rows are beyond the threshold. */
 extern void grnnd_rerank_stop(GrnndScan *so);
 /* Begins the rest: rows already read stay, and unread rows come from so->rest. */

@@ -136,8 +136,8 @@ search_width(GrnndScan *so)
 static int
 compare_results(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
-	double		x = pairingheap_const_container(Candidate, node, a)->value;
-	double		y = pairingheap_const_container(Candidate, node, b)->value;
+	double		x = pairingheap_const_container(ScanCandidate, node, a)->value;
+	double		y = pairingheap_const_container(ScanCandidate, node, b)->value;
 
 	return float8_cmp_internal(y, x);
 }
@@ -476,7 +476,7 @@ rest_visits(const GrnndScan *so)
 
 /* Does the scan have no row of this node to return?  True for killed nodes. */
 static bool
-is_empty(const Candidate *r)
+is_empty(const ScanCandidate *r)
 {
 	return r->ntids == 0 && r->next == GRN_INVALID_ID;
 }
@@ -494,7 +494,7 @@ is_empty(const Candidate *r)
  */
 #define EMPTY_NODE_ERROR_SHARE 0.15
 static double
-waiting_value(const GrnndScan *so, const Candidate *r, const GrnFound *f, double norm)
+waiting_value(const GrnndScan *so, const ScanCandidate *r, const GrnFound *f, double norm)
 {
 	return grnnd_operator_value(so, f, norm, r->exact ? 0 : is_empty(r) ? EMPTY_NODE_ERROR_SHARE : 1);
 }
@@ -508,7 +508,7 @@ run_batch(IndexScanDesc scan)
 	uint32		n;
 	uint32		ntids = 0;
 	const GrnFound *found;
-	Candidate  *results;
+	ScanCandidate *results;
 	uint8	   *tids;
 
 	if (so->resumed)
@@ -562,12 +562,12 @@ run_batch(IndexScanDesc scan)
 	found = grn_search_found(so->search);
 	for (uint32 i = 0; i < n; i++)
 		ntids += found[i].ntids;
-	results = MemoryContextAllocHuge(so->context, n * sizeof(Candidate));
+	results = MemoryContextAllocHuge(so->context, n * sizeof(ScanCandidate));
 	tids = MemoryContextAllocHuge(so->context, Max((Size) ntids * GRN_TID_BYTES, 1));
 	for (uint32 i = 0; i < n; i++)
 	{
 		const GrnFound *f = &found[i];
-		Candidate  *r = &results[i];
+		ScanCandidate *r = &results[i];
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
 		r->exact = f->error == 0 && !several && !grnnd_has_stand_ins(so->ix->key.type);
@@ -640,7 +640,7 @@ next_result(IndexScanDesc scan)
 
 	for (;;)
 	{
-		Candidate  *r = NULL;
+		ScanCandidate *r = NULL;
 
 		if (so->rerank != NULL)
 			grnnd_rerank(scan);
@@ -654,7 +654,7 @@ next_result(IndexScanDesc scan)
 			return false;
 		}
 		if (!pairingheap_is_empty(so->heap))
-			r = pairingheap_container(Candidate, node, pairingheap_first(so->heap));
+			r = pairingheap_container(ScanCandidate, node, pairingheap_first(so->heap));
 		if (r == NULL || !is_due(so))
 		{
 			if (!so->exhausted)

@@ -27,7 +27,7 @@
 #include "utils/tuplesort.h"
 
 /* An expanded node that waits to be returned. */
-typedef struct Candidate
+typedef struct ScanCandidate
 {
 	pairingheap_node node;
 	double		value;			/* the operator's value, or a lower bound of the value */
@@ -38,7 +38,7 @@ typedef struct Candidate
 	uint32		id;
 	uint32		next;			/* first record of the chain of further TIDs */
 	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
-} Candidate;
+} ScanCandidate;
 
 /*
  * The chain of further rows equal to a node's row.  Vacuum may free a record between two steps.
@@ -148,7 +148,7 @@ typedef struct GrnndScan
 	uint32		rest_id;		/* id of the record being measured */
 
 	/* the last batch, for prefetching rows of the table */
-	const Candidate *batch;		/* [batch_size], nearest first */
+	const ScanCandidate *batch; /* [batch_size], nearest first */
 	uint32		batch_size;
 	uint32		batch_taken;	/* results of the batch taken from the heap */
 	uint32		batch_prefetched;	/* number of leading results whose rows were prefetched */

@@ -41,7 +41,7 @@ grnnd_prefetch_rows(IndexScanDesc scan, int width)
 		return;
 	for (; so->batch_prefetched < until; so->batch_prefetched++)
 	{
-		const Candidate *r = &so->batch[so->batch_prefetched];
+		const ScanCandidate *r = &so->batch[so->batch_prefetched];
 
 		for (uint32 i = 0; i < r->ntids; i++)
 		{

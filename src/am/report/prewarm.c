@@ -34,7 +34,7 @@ typedef enum Level
 } Level;
 
 /* A breadth-first walk over pages from the entry points. */
-typedef struct Walk
+typedef struct PageWalk
 {
 	Relation	index;
 	const GrnndIndex *ix;
@@ -46,7 +46,7 @@ typedef struct Walk
 	uint32		count;
 	int			ahead;			/* units to prefetch ahead of the reads */
 	int64		pages;			/* pages read so far */
-} Walk;
+} PageWalk;
 
 static uint32
 unit_of(const GrnLayout *l, uint32 id)
@@ -61,7 +61,7 @@ first_block(const GrnndIndex *ix, uint32 unit)
 }
 
 static void
-enqueue(Walk *w, uint32 id)
+enqueue(PageWalk *w, uint32 id)
 {
 	if (id < w->id_limit && w->count < w->room && grnnd_set_add(&w->seen, unit_of(&w->ix->layout, id)))
 		w->queue[w->count++] = unit_of(&w->ix->layout, id);
@@ -85,7 +85,7 @@ read_in_order(Relation index, BlockNumber from, BlockNumber end)
 
 /* Reads a unit, and queues the units of its nodes' neighbours. */
 static void
-read_unit(Walk *w, uint32 unit)
+read_unit(PageWalk *w, uint32 unit)
 {
 	const GrnLayout *l = &w->ix->layout;
 	BlockNumber block = first_block(w->ix, unit);
@@ -119,7 +119,7 @@ static int64
 read_near(Relation index, const GrnndIndex *ix, int64 most)
 {
 	GrnndEntries *entries = grnnd_get_entries(index, ix);
-	Walk		w = {.index = index, .ix = ix, .id_limit = grnnd_id_limit(index, ix)};
+	PageWalk	w = {.index = index, .ix = ix, .id_limit = grnnd_id_limit(index, ix)};
 
 	grnnd_set_init(&w.seen, w.id_limit);
 	w.room = (uint32) Min(Max(most / ix->layout.span, entries->count), w.id_limit);

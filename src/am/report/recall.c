@@ -183,14 +183,14 @@ drop_zeros(Recall *r)
 
 /* ---- the index's results ---- */
 
-typedef struct Answers
+typedef struct RecallTotals
 {
 	int64		hits;
 	int64		wanted;
 	uint64		visits;
 	uint64		width;
 	double		seconds;
-} Answers;
+} RecallTotals;
 
 /* The results of a query, nearest first. */
 typedef struct Found
@@ -240,7 +240,7 @@ plan_query(Recall *r)
 }
 
 static void
-run_queries(Recall *r, Answers *a)
+run_queries(Recall *r, RecallTotals *a)
 {
 	PlannedStmt *plan = plan_query(r);
 	ParamListInfo params = makeParamList(1);
@@ -303,7 +303,7 @@ describe(Recall *r)
 }
 
 static void
-measure(Recall *r, int ef, Answers *a)
+measure(Recall *r, int ef, RecallTotals *a)
 {
 	get_relation_info_hook_type before = get_relation_info_hook;
 
@@ -372,7 +372,7 @@ Datum
 grnnd_recall(PG_FUNCTION_ARGS)
 {
 	Recall		r = {0};
-	Answers		a = {0};
+	RecallTotals a = {0};
 	TupleDesc	desc;
 	Datum		values[6];
 	bool		nulls[6] = {false};

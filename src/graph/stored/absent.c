@@ -22,11 +22,11 @@
  */
 #define REMEMBERED 256
 
-typedef struct Remembered
+typedef struct Replacement
 {
 	uint32_t	list;			/* id of the list's node; GRN_INVALID_ID: none */
 	int			candidate;
-} Remembered;
+} Replacement;
 
 struct GrnAbsent
 {
@@ -38,7 +38,7 @@ struct GrnAbsent
 	GrnFactor	factors[MOST_CANDIDATES];
 	float		far[MOST_CANDIDATES];	/* distance from the node of the current list */
 	uint16_t	places[PLACES]; /* hash table by id: a candidate's index + 1; 0: free */
-	Remembered	remembered[REMEMBERED]; /* slots by id */
+	Replacement remembered[REMEMBERED]; /* slots by id */
 	uint8_t    *codes;			/* [MOST_CANDIDATES][code_bytes] */
 	uint8_t    *sigs;			/* [MOST_CANDIDATES][sig_bytes] */
 	size_t		copy_bytes;
@@ -189,7 +189,7 @@ const GrnRecord *
 grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec)
 {
 	const GrnLayout *l;
-	Remembered *known;
+	Replacement *known;
 	uint8_t    *copy;
 	int			at;
 	uint32_t	c;

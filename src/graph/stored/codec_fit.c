@@ -40,7 +40,7 @@ enum
 };
 
 /* The sizes of a fit, and its arrays inside the workspace. */
-typedef struct Fit
+typedef struct SampleFit
 {
 	const GrnCodecFit *in;
 	size_t		n;				/* rows used */
@@ -57,7 +57,7 @@ typedef struct Fit
 	double	   *g;				/* [m][m] */
 	double	   *values;			/* [m] */
 	double	   *energies;		/* [n] */
-} Fit;
+} SampleFit;
 
 static size_t
 fit_rows(const GrnCodecFit *fit)
@@ -70,7 +70,7 @@ fit_rows(const GrnCodecFit *fit)
 
 /* Places the arrays in the workspace.  Returns the workspace's bytes. */
 static size_t
-place_arrays(Fit *f, const GrnCodecFit *in, void *workspace)
+place_arrays(SampleFit *f, const GrnCodecFit *in, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
@@ -95,7 +95,7 @@ place_arrays(Fit *f, const GrnCodecFit *in, void *workspace)
 size_t
 grn_codec_fit_bytes(const GrnCodecFit *fit)
 {
-	Fit			f;
+	SampleFit	f;
 
 	return place_arrays(&f, fit, NULL);
 }
@@ -117,7 +117,7 @@ fit_from(const GrnCodecFit *in)
 
 /* The factor of a row before centring: its place or its direction. */
 static float
-row_scale(const Fit *f, const GrnRows *rows, const void *row)
+row_scale(const SampleFit *f, const GrnRows *rows, const void *row)
 {
 	GrnScale	s;
 
@@ -133,7 +133,7 @@ row_scale(const Fit *f, const GrnRows *rows, const void *row)
 static void
 copy_rows(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 	GrnRows		rows = fit_from(f->in);
 
 	(void) worker;
@@ -153,7 +153,7 @@ copy_rows(void *arg, int worker, size_t begin, size_t end)
 static void
 mean_columns(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 
 	(void) worker;
 	while (begin < end)
@@ -178,7 +178,7 @@ mean_columns(void *arg, int worker, size_t begin, size_t end)
 static void
 centre_rows(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
@@ -195,7 +195,7 @@ centre_rows(void *arg, int worker, size_t begin, size_t end)
 static void
 project_rows(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 	GrnProduct	p = {f->v, f->dim, f->x + begin * f->dim, f->dim, f->dim,
 		f->t + begin, f->n, false};
 
@@ -207,7 +207,7 @@ project_rows(void *arg, int worker, size_t begin, size_t end)
 static void
 gather_columns(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 	float		piece[COL_PIECE * SUM_PIECE];
 
 	(void) worker;
@@ -235,7 +235,7 @@ gather_columns(void *arg, int worker, size_t begin, size_t end)
 static void
 gram_rows(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
@@ -286,7 +286,7 @@ random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
  * Computes the sample's principal directions: rows of g as combinations of rows of v, and values.
  */
 static void
-find_directions(Fit *f, GrnParallel *parallel)
+find_directions(SampleFit *f, GrnParallel *parallel)
 {
 	for (int i = 0; i < ITERATIONS; i++)
 	{
@@ -305,7 +305,7 @@ find_directions(Fit *f, GrnParallel *parallel)
 static void
 head_range(void *arg, int worker, size_t begin, size_t end)
 {
-	Fit		   *f = arg;
+	SampleFit  *f = arg;
 
 	(void) worker;
 	memset(f->head + begin * f->dim, 0, (end - begin) * f->dim * sizeof(float));
@@ -324,7 +324,7 @@ head_range(void *arg, int worker, size_t begin, size_t end)
  */
 typedef struct Rotation
 {
-	const Fit  *f;
+	const SampleFit *f;
 	const float *head;			/* [rows][dim] */
 	size_t		rows;
 	size_t		k;
@@ -488,7 +488,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 			  void *workspace, float *held)
 {
 	GrnCodec	codec;
-	Fit			f;
+	SampleFit	f;
 	Spectrum	spectrum;
 	double		total = 0;
 	bool		random;

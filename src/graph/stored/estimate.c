@@ -237,7 +237,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 
 /*
  * The squared distance of the places of two rows.  both: number of common ones; ones: number of
- * ones of the other row.
+ * ones in the second row.
  */
 static float
 places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
