@@ -258,7 +258,7 @@ finish(Build &b)
  * with digests in binary16.
  */
 static cudaError_t
-widen(Build &b, bool *again)
+widen_if_coarse(Build &b, bool *again)
 {
 	GrnGpu	 *gpu = b.gpu;
 	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
@@ -298,7 +298,7 @@ build_tile(Build &b)
 		GRN_TRY(cudaEventRecord(gpu->mark[1], stream));
 		GRN_TRY(begin_graph(b));
 		GRN_TRY(descend(b));
-		GRN_TRY(widen(b, &again));
+		GRN_TRY(widen_if_coarse(b, &again));
 	} while (again);
 	GRN_TRY(cudaEventRecord(gpu->mark[2], stream));
 	if (!b.cancelled)

@@ -53,7 +53,7 @@ struct Cut
 
 /* Maps a float to an unsigned integer of the same order. */
 __device__ inline uint32_t
-ordered(float x)
+sortable_bits(float x)
 {
 	uint32_t bits = __float_as_uint(x);
 
@@ -329,7 +329,7 @@ project_kernel(const Cut cut, const float *d_w, const bool *d_cuts, uint64_t *d_
 		float place = along(x, w);
 
 		if (lane == i)
-			key = (uint64_t) part << 32 | ordered(place);
+			key = (uint64_t) part << 32 | sortable_bits(place);
 	}
 	if (base + lane < cut.digests.n)
 		d_keys[base + lane] = key;
@@ -407,7 +407,7 @@ __launch_bounds__(WARP) leaf_kernel(const Cut cut)
 				float place = along(x, w);
 
 				if (lane == 0)
-					s_keys[i] = (uint64_t) ordered(place) << 32 | v;
+					s_keys[i] = (uint64_t) sortable_bits(place) << 32 | v;
 			}
 			sort_keys(s_keys, n, lane);
 			for (uint32_t i = lane; i < n; i += WARP)
@@ -426,7 +426,7 @@ __launch_bounds__(WARP) leaf_kernel(const Cut cut)
 /* ---- the call ---- */
 
 __global__ void
-begin_kernel(uint32_t n, uint32_t *d_vertex)
+identity_order_kernel(uint32_t n, uint32_t *d_vertex)
 {
 	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -439,8 +439,8 @@ begin_kernel(uint32_t n, uint32_t *d_vertex)
  * and rows have the same numbers.
  */
 __global__ void
-place_kernel(const uint32_t *d_vertex, uint32_t n, const uint32_t *d_row,
-			 uint32_t *d_position)
+position_kernel(const uint32_t *d_vertex, uint32_t n, const uint32_t *d_row,
+				uint32_t *d_position)
 {
 	uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
 
@@ -521,7 +521,7 @@ cut_all(const Device &device, const Digests &digests, const uint32_t *d_row,
 	bool					   *d_cuts = (bool *) (d + space.cuts);
 	Cut cut = {digests, vertices.Current(), per_page, (uint32_t *) (d + space.first), 1};
 
-	begin_kernel<<<blocks, 256, 0, stream>>>(n, cut.d_vertex);
+	identity_order_kernel<<<blocks, 256, 0, stream>>>(n, cut.d_vertex);
 	GRN_TRY(cudaGetLastError());
 	for (;;)
 	{
@@ -557,8 +557,8 @@ cut_all(const Device &device, const Digests &digests, const uint32_t *d_row,
 	leaf_kernel<<<leaves, WARP, 0, stream>>>(cut);
 	GRN_TRY(cudaGetLastError());
 	*d_position = vertices.Alternate();
-	place_kernel<<<blocks, 256, 0, stream>>>(cut.d_vertex, n, d_row,
-											 vertices.Alternate());
+	position_kernel<<<blocks, 256, 0, stream>>>(cut.d_vertex, n, d_row,
+												vertices.Alternate());
 	GRN_TRY(cudaGetLastError());
 	return cudaStreamSynchronize(stream);
 }

@@ -334,7 +334,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 		return status;
 	/*
 	 * Only the plan counts here, without the rows: the caller's rows may be in device
-	 * memory already.  own_rows() counts rows that come from the host.
+	 * memory already.  allocate_rows() counts rows that come from the host.
 	 */
 	if (gpu->plan.total > limit)
 		return gpu_no_memory(err, needed, limit);
@@ -350,7 +350,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 
 /* Allocates device memory for the rows on first use. */
 static GrnGpuStatus
-own_rows(GrnGpu *gpu, GrnGpuError *err)
+allocate_rows(GrnGpu *gpu, GrnGpuError *err)
 {
 	uint64_t bytes = gpu->n * gpu->dim * sizeof(float);
 	uint64_t needed = gpu->plan.total + bytes;
@@ -376,7 +376,7 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 		return gpu_fail(err, GRN_GPU_FAILED, "rows outside the build that was begun",
 						NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	GrnGpuStatus status = own_rows(gpu, err);
+	GrnGpuStatus status = allocate_rows(gpu, err);
 
 	if (status != GRN_GPU_OK)
 		return status;
@@ -469,7 +469,7 @@ grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first, uint6
 			source->row_bytes / sizeof(float), err);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 
-	GrnGpuStatus status = digests ? GRN_GPU_OK : own_rows(gpu, err);
+	GrnGpuStatus status = digests ? GRN_GPU_OK : allocate_rows(gpu, err);
 
 	if (status != GRN_GPU_OK)
 		return status;

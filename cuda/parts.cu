@@ -50,7 +50,7 @@ fit_floats(const GrnGpuFit *fit)
  * the arena is large enough.
  */
 static GrnGpuStatus
-take_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
+provide_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
 	gpu->begun = false;
 	gpu->built = Lists();
@@ -109,7 +109,7 @@ grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed, GrnGpuF
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
 
 	FitLayout	 layout(fit, n);
-	GrnGpuStatus status = take_arena(gpu, layout.bytes, UINT64_MAX, err);
+	GrnGpuStatus status = provide_arena(gpu, layout.bytes, UINT64_MAX, err);
 	size_t		 row = fit->dim * sizeof(float);
 
 	if (status != GRN_GPU_OK)
@@ -188,8 +188,8 @@ grn_gpu_drop_digests(GrnGpu *gpu)
 
 /* Allocates memory for n digests of `stride` bytes. */
 static GrnGpuStatus
-take_kept(GrnGpu *gpu, uint32_t stride, RowFormat format, uint64_t n, uint64_t limit,
-		  GrnGpuError *err)
+allocate_kept(GrnGpu *gpu, uint32_t stride, RowFormat format, uint64_t n, uint64_t limit,
+			  GrnGpuError *err)
 {
 	KeptLayout	 space(stride, n);
 	Digests		&kept = gpu->kept;
@@ -221,7 +221,7 @@ grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t mem
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
 	if (status == GRN_GPU_OK)
-		status = take_kept(gpu, fit->digest_bytes, format_of(fit), n, limit, err);
+		status = allocate_kept(gpu, fit->digest_bytes, format_of(fit), n, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 
@@ -245,8 +245,8 @@ keep_bare(GrnGpu *gpu, const Digests &bare, bool exact)
 		gpu->plan.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
 	GrnGpuError ignored;
 
-	if (taken > gpu->limit || take_kept(gpu, bare.stride, bare.format, bare.n,
-										gpu->limit - taken, &ignored) != GRN_GPU_OK)
+	if (taken > gpu->limit || allocate_kept(gpu, bare.stride, bare.format, bare.n,
+											gpu->limit - taken, &ignored) != GRN_GPU_OK)
 	{
 		/* Digests of an earlier attempt, if kept, are too coarse. */
 		grn_gpu_drop_digests(gpu);
@@ -389,7 +389,7 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
  * PCIe succeed and are lost.
  */
 static void
-reach_keepers(const GrnGpu *gpu, const GrnGpuDigesting *e)
+enable_peer_access(const GrnGpu *gpu, const GrnGpuDigesting *e)
 {
 	static std::atomic<bool> reached[GRN_MAX_GPUS][GRN_MAX_GPUS];
 
@@ -427,7 +427,7 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 
 	DigestLayout space(e, gpu->batch);
 
-	status = take_arena(gpu, space.bytes, limit, err);
+	status = provide_arena(gpu, space.bytes, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 	if (fit->projection)
@@ -438,7 +438,7 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 	if (e->cells)
 		GRN_CHECK(upload_cells(gpu, e->cells, (float *) (gpu->d_arena + space.cells)),
 				  "could not copy the parts' centres");
-	reach_keepers(gpu, e);
+	enable_peer_access(gpu, e);
 	return GRN_GPU_OK;
 }
 
@@ -634,7 +634,7 @@ grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 	gpu->batch = std::max(std::min(MERGE_BATCH, n / MERGE_BATCHES), LEAST_BATCH);
 	while (gpu->batch > LEAST_BATCH && MergeLayout(degree, gpu->batch).bytes > limit)
 		gpu->batch /= 2;
-	status = take_arena(gpu, MergeLayout(degree, gpu->batch).bytes, limit, err);
+	status = provide_arena(gpu, MergeLayout(degree, gpu->batch).bytes, limit, err);
 	gpu->plan.degree = degree;
 	gpu->keeper = keeper;
 	return status;

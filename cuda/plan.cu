@@ -54,7 +54,8 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
 	/*
 	 * Measured on 20,000 tight clusters: recall@10 is .986 with bins and window, .964
-	 * without.  On SIFT they make no difference, nor do windows of 512 to 2048.
+	 * without.  On SIFT and GIST they lose .001 to .002; windows of 512 to 2048 lose up to
+	 * .004 more.
 	 */
 	t.window = 256;
 	t.outer = p.t1;

@@ -338,7 +338,7 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 	Key		 mine[W];
 
 	load_entries(a.d_read, v, a.r, count, s.entry, lane);
-	count = drop_twice<W>(s.entry, count, lane);
+	count = drop_repeated<W>(s.entry, count, lane);
 	if (a.order != GRN_ORDER_DISORDERED)
 		sort_entries<W>(s.entry, count, lane);
 #pragma unroll
@@ -426,7 +426,7 @@ __launch_bounds__(PAPER_THREADS)
 	uint32_t count = min(d_from_count[v], r);
 
 	load_entries(d_from, v, r, count, s_entry, lane);
-	count = drop_twice(s_entry, count, lane);
+	count = drop_repeated(s_entry, count, lane);
 	if (selection == GRN_REVERSE_NEAREST)
 		sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < min((uint32_t) ceilf(rho * count), count); i++)
@@ -459,7 +459,7 @@ __launch_bounds__(PAPER_THREADS)
 	uint32_t count = min(d_count[v], r), kept = 0;
 
 	load_entries(d_pool, v, r, count, s_entry, lane);
-	count = drop_twice(s_entry, count, lane);
+	count = drop_repeated(s_entry, count, lane);
 	sort_entries(s_entry, count, lane);
 	for (uint32_t i = 0; i < count && kept < degree; i++)
 	{

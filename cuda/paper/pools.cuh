@@ -226,10 +226,10 @@ sort_entries(Key *s_entry, uint32_t count, int lane)
  */
 template <int W = GRN_PAPER_MOST_R / WARP>
 __device__ inline uint32_t
-drop_twice(Key *s_entry, uint32_t count, int lane)
+drop_repeated(Key *s_entry, uint32_t count, int lane)
 {
 	Key		 mine[W];
-	bool	 twice[W] = {};
+	bool	 repeated[W] = {};
 	uint32_t below = (1u << lane) - 1, left = 0;
 
 #pragma unroll
@@ -241,13 +241,13 @@ drop_twice(Key *s_entry, uint32_t count, int lane)
 
 #pragma unroll
 		for (int w = 0; w < W; w++)
-			twice[w] |= entry_id(mine[w]) == id && i < lane + WARP * w;
+			repeated[w] |= entry_id(mine[w]) == id && i < lane + WARP * w;
 	}
 	__syncwarp();
 #pragma unroll
 	for (int w = 0; w < W; w++)
 	{
-		bool	 keep = mine[w] != EMPTY_KEY && !twice[w];
+		bool	 keep = mine[w] != EMPTY_KEY && !repeated[w];
 		uint32_t mask = __ballot_sync(FULL, keep);
 
 		if (keep)

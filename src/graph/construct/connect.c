@@ -40,7 +40,7 @@ grn_connect_bytes(size_t n)
 
 /* Marks all vertices that v reaches.  v must be unmarked. */
 static void
-spread(Connect *c, uint32_t v)
+mark_reached_from(Connect *c, uint32_t v)
 {
 	const GrnGraph *g = c->graph;
 	size_t		head = 0;
@@ -235,7 +235,7 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 		/* A neighbour may have become reached since the search. */
 		p = reached_neighbour(&c, x);
 		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
-		spread(&c, x);
+		mark_reached_from(&c, x);
 		connected++;
 	}
 	return connected;

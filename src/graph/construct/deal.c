@@ -95,7 +95,7 @@ side_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 static float
-known_side(const Deal *d, uint32_t v)
+stored_side(const Deal *d, uint32_t v)
 {
 	float		side;
 
@@ -112,15 +112,15 @@ select_least(const Deal *d, uint32_t *members, size_t n, size_t k)
 
 	while (low < high)
 	{
-		float		pivot = known_side(d, members[low + (high - low) / 2]);
+		float		pivot = stored_side(d, members[low + (high - low) / 2]);
 		ptrdiff_t	i = low;
 		ptrdiff_t	j = high;
 
 		while (i <= j)
 		{
-			while (known_side(d, members[i]) < pivot)
+			while (stored_side(d, members[i]) < pivot)
 				i++;
-			while (known_side(d, members[j]) > pivot)
+			while (stored_side(d, members[j]) > pivot)
 				j--;
 			if (i <= j)
 			{
@@ -167,9 +167,9 @@ halve(Deal *d, uint32_t *members, size_t n, uint32_t part, uint32_t count, doubl
 	select_least(d, members, n, middle);
 	select_least(d, members, middle, middle - before);
 	select_least(d, members + middle, n - middle, behind);
-	piece->at = known_side(d, members[middle]);
+	piece->at = stored_side(d, members[middle]);
 	for (size_t i = middle; i < n; i++)
-		piece->at = fminf(piece->at, known_side(d, members[i]));
+		piece->at = fminf(piece->at, stored_side(d, members[i]));
 	/* The numbers that the halves will have: the first half makes 2 * first - 1 pieces. */
 	piece->halves[0] = number + 1;
 	piece->halves[1] = number + 2 * first;

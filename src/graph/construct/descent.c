@@ -505,7 +505,7 @@ empty_range(void *arg, int worker, size_t begin, size_t end)
 
 /* Chooses how rows are compared (as floats if by_floats), and orders the positions. */
 static void
-prepare(Descent *d, GrnParallel *parallel, bool by_floats)
+prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 {
 	size_t		n = d->rows.n;
 
@@ -597,8 +597,8 @@ slices_of(size_t n)
  * Runs one outer iteration.  Returns false if progress cancels.  done and total count slices.
  */
 static bool
-iterate(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
-		void *progress_ctx, uint64_t *done, uint64_t total)
+run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
+					void *progress_ctx, uint64_t *done, uint64_t total)
 {
 	size_t		n = d->rows.n;
 	size_t		slices = slices_of(n);
@@ -655,23 +655,23 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 	if (n == 0)
 		return true;
 	place_arrays(&d, workspace);
-	prepare(&d, parallel, d.copied == 0);
+	prepare_comparison(&d, parallel, d.copied == 0);
 	parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 
 	/* The first outer iteration begins with random neighbours and has one more round. */
 	total = ((uint64_t) d.params.t1 * d.params.t2 + 1) * slices_of(n);
 	for (uint32_t outer = 0; outer < d.params.t1; outer++)
 	{
-		if (!iterate(&d, parallel, d.params.t2 + (outer == 0), progress, progress_ctx,
-					 &done, total))
+		if (!run_outer_iteration(&d, parallel, d.params.t2 + (outer == 0), progress, progress_ctx,
+								 &done, total))
 			return false;
 		if (outer == 0 && too_coarse(&d))
 		{
 			d.rows = *rows;
-			prepare(&d, parallel, true);
+			prepare_comparison(&d, parallel, true);
 			parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 			done = 0;
-			if (!iterate(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total))
+			if (!run_outer_iteration(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total))
 				return false;
 		}
 		if (outer + 1 == d.params.t1)

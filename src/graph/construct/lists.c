@@ -30,7 +30,7 @@ list_of(const Descent *d, size_t v)
 }
 
 static uint32_t *
-more_of(const Descent *d, size_t v)
+additions_of(const Descent *d, size_t v)
 {
 	return (uint32_t *) &d->write[v];
 }
@@ -41,7 +41,7 @@ grn_put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		list_of(d, v)[i] = KEY_ID(keys[i]);
 	d->counts[v] = (uint8_t) count;
-	d->graph->counts[v] = 0;	/* counts more_of() until the end */
+	d->graph->counts[v] = 0;	/* counts additions_of() until the end */
 }
 
 /*
@@ -164,7 +164,7 @@ fill_range(void *arg, int worker, size_t begin, size_t end)
 		}
 		nnearest = offer(d, v, &panel, nearest, nnearest, room);
 		for (uint32_t i = 0; i < nnearest; i++)
-			more_of(d, v)[i] = KEY_ID(nearest[i]);
+			additions_of(d, v)[i] = KEY_ID(nearest[i]);
 		d->graph->counts[v] = (uint8_t) nnearest;
 	}
 }
@@ -180,7 +180,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		uint32_t	count = d->counts[v];
 
-		memcpy(list_of(d, v) + count, more_of(d, v),
+		memcpy(list_of(d, v) + count, additions_of(d, v),
 			   d->graph->counts[v] * sizeof(uint32_t));
 		d->counts[v] = (uint8_t) (count + d->graph->counts[v]);
 	}

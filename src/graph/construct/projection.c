@@ -43,7 +43,7 @@ grn_project_max_dims(uint32_t dim)
 }
 
 static GrnCodecFit
-plan(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
+fit_parameters(const GrnRows *rows, size_t n, uint32_t dim, uint64_t seed)
 {
 	GrnCodecFit fit;
 	uint32_t	dims = grn_project_max_dims(dim);
@@ -82,7 +82,7 @@ place_arrays(Arrays *arrays, const GrnCodecFit *fit, void *workspace)
 size_t
 grn_project_kept(uint32_t dim)
 {
-	GrnCodecFit fit = plan(NULL, 0, dim, 0);
+	GrnCodecFit fit = fit_parameters(NULL, 0, dim, 0);
 
 	return GRN_ALIGNMENT + grn_aligned(grn_codec_floats(dim, fit.max_code_dims) * sizeof(float));
 }
@@ -90,7 +90,7 @@ grn_project_kept(uint32_t dim)
 size_t
 grn_project_bytes(size_t n, uint32_t dim)
 {
-	GrnCodecFit fit = plan(NULL, n, dim, 0);
+	GrnCodecFit fit = fit_parameters(NULL, n, dim, 0);
 	Arrays		arrays;
 
 	return place_arrays(&arrays, &fit, NULL);
@@ -231,7 +231,7 @@ find_mean(const Sizes *s, float *mean)
 }
 
 static size_t
-size_rows(const GrnRows *rows)
+sampled_rows(const GrnRows *rows)
 {
 	return rows->n < SIZE_ROWS ? rows->n : SIZE_ROWS;
 }
@@ -239,7 +239,7 @@ size_rows(const GrnRows *rows)
 void
 grn_project_part(GrnProject *p, const GrnRows *rows, GrnParallel *parallel, float *mean)
 {
-	Sizes		sizes = {.p = p, .rows = rows, .n = size_rows(rows)};
+	Sizes		sizes = {.p = p, .rows = rows, .n = sampled_rows(rows)};
 	double		all = find_mean(&sizes, mean);
 	double		held = 0;
 
@@ -257,10 +257,10 @@ void
 grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *parallel,
 				void *workspace)
 {
-	GrnCodecFit fit = plan(rows, rows->n, rows->dim, seed);
+	GrnCodecFit fit = fit_parameters(rows, rows->n, rows->dim, seed);
 	Arrays		arrays;
 	float		held;
-	Sizes		sizes = {.p = p, .rows = rows, .n = size_rows(rows)};
+	Sizes		sizes = {.p = p, .rows = rows, .n = sampled_rows(rows)};
 
 	place_arrays(&arrays, &fit, workspace);
 	for (size_t i = 0; i < fit.nsample; i++)

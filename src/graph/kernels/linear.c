@@ -60,7 +60,7 @@ typedef struct Block
 
 /* Computes the products of the block's rows and rows [begin, end). */
 static void
-share_range(void *arg, int worker, size_t begin, size_t end)
+multiply_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Block	   *b = arg;
 	GrnProduct	p = {b->v + b->first * b->n, b->n, b->v + begin * b->n, b->n, b->n,
@@ -143,7 +143,7 @@ grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
 		{
 			if (b.first > 0)
 			{
-				parallel->run(parallel, b.first, BLOCK, share_range, &b);
+				parallel->run(parallel, b.first, BLOCK, multiply_range, &b);
 				parallel->run(parallel, n, COLUMNS, subtract_range, &b);
 			}
 			for (size_t i = b.first; i < b.end; i++)
