@@ -94,9 +94,7 @@ convert(Build &b)
 	return cudaSuccess;
 }
 
-/*
- * Orders the rows, copies the digests into the new order, and finds the first neighbours.
- */
+/* Orders the rows, copies the digests into the new order, and finds the first neighbours. */
 static cudaError_t
 begin_graph(Build &b)
 {
@@ -204,10 +202,7 @@ make_lists(const Build &b, const uint32_t *d_order, const Lists &lists)
 					   lists);
 }
 
-/*
- * Makes the final lists of pools and inboxes.  Joins, fill and exact order follow
- * gpu->options and the tuning.
- */
+/* Makes the final lists of pools and inboxes, by the options and the tuning. */
 static cudaError_t
 finish(Build &b)
 {
@@ -215,9 +210,7 @@ finish(Build &b)
 	const Plan	 &plan = gpu->plan;
 	const Tuning &t = plan.tuning;
 
-	/*
-	 * Makes edges that the last round has redirected to inboxes available as candidates.
-	 */
+	/* Makes edges that the last round has redirected to inboxes available as candidates. */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	b.d_counts = gpu->d_arena + plan.counts;
 	if (t.joins > 0)
@@ -252,10 +245,9 @@ finish(Build &b)
 }
 
 /*
- * Decides whether digests of 8 bits are too coarse: for many vertices the distance of the
- * nearest neighbour is so small that rounding hides which neighbour is nearest
- * (grn_least_fine()).  If so and if memory allows, sets *again, and the build starts over
- * with digests in binary16.
+ * Decides whether digests of 8 bits are too coarse: for many vertices the distance of the nearest
+ * neighbour is so small that rounding hides which neighbour is nearest (grn_least_fine()).  If so
+ * and if memory allows, sets *again, and the build starts over with digests in binary16.
  */
 static cudaError_t
 widen_if_coarse(Build &b, bool *again)
@@ -274,10 +266,7 @@ widen_if_coarse(Build &b, bool *again)
 	b.coarse = gpu->options.rows != GRN_GPU_FLOATS;
 	if (b.coarse)
 		return cudaSuccess; /* only the caller has the rows */
-	/*
-	 * Kept digests of 8 bits are of no use for a build with binary16, and might leave too
-	 * little memory.
-	 */
+	/* Kept digests of 8 bits are of no use now, and might leave too little memory. */
 	grn_gpu_drop_digests(gpu);
 	GRN_TRY(change_digests(gpu, DIGESTS_WIDE, again));
 	if (*again)

@@ -78,9 +78,7 @@ make_key(uint32_t ordinal, uint32_t id)
 	return (Key) ordinal << 32 | id;
 }
 
-/*
- * The device's version of grn_random() (grn.h): the same numbers for the same arguments.
- */
+/* The device's version of grn_random() (grn.h): the same numbers for the same arguments. */
 __host__ __device__ inline uint64_t
 random64(uint64_t seed, uint64_t stream, uint64_t counter)
 {
@@ -125,9 +123,7 @@ struct Layout
 	}
 };
 
-/*
- * The floats that a row of dim dimensions takes after padding to a multiple of 16 bytes.
- */
+/* The floats that a row of dim dimensions takes after padding to a multiple of 16 bytes. */
 __host__ __device__ inline uint32_t
 padded_dims(uint32_t dim)
 {
@@ -209,10 +205,7 @@ struct Lists
 	uint8_t	 *d_counts; /* [n] */
 };
 
-/*
- * The parameters of a build on the device.  tuning_for() derives them from
- * GrnGraphParams.
- */
+/* The parameters of a build on the device.  tuning_for() derives them from GrnGraphParams. */
 struct Tuning
 {
 	uint32_t inbox;		   /* capacity of an inbox, 32 to MAX_INBOX */
@@ -289,10 +282,7 @@ merge32(uint32_t x, int lane)
 	return x;
 }
 
-/*
- * Merges two ascending sequences of 32 numbers into one of 64: the lower half in lo, the
- * upper half in hi.
- */
+/* Merges two ascending sequences of 32 numbers into one of 64: lo, then hi. */
 __device__ inline void
 merge64(uint32_t &lo, uint32_t &hi, int lane)
 {
@@ -316,11 +306,10 @@ end_list(const Lists &lists, size_t v, uint32_t degree, uint32_t count)
 }
 
 /*
- * Puts a key into the target's inbox, at the slot that an atomic addition to the inbox's
- * count has returned.  If the inbox is full, a hash of the id selects a slot, and the
- * nearer of the two keys keeps the slot.  The first writer of the slot may still be
- * storing its key, so initcheck reports a read of an unset value.  Either key is a valid
- * candidate.
+ * Puts a key into the target's inbox, at the slot that an atomic addition to the inbox's count has
+ * returned.  If the inbox is full, a hash of the id selects a slot, and the nearer of the two keys
+ * keeps the slot.  The first writer of the slot may still be storing its key, so initcheck reports
+ * a read of an unset value.  Either key is a valid candidate.
  */
 __device__ inline void
 store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
@@ -343,8 +332,7 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
 cudaError_t launch_update_round(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t keep);
 /*
- * tile.cu: a vertex's pool becomes the `keep` members of pool and inbox with the fewest
- * occluders.
+ * tile.cu: a vertex's pool becomes the `keep` members of pool and inbox with the fewest occluders.
  */
 cudaError_t launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t keep);
@@ -404,18 +392,14 @@ cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
 /*
- * mutual.cu: makes lists as launch_fill() does, of degree <= GRN_FEW_EDGES, with the
- * edges that both ends keep.  d_work: [match_bytes()], outside the inboxes that the
- * kernel reads.
+ * mutual.cu: makes lists as launch_fill() does, of degree <= GRN_FEW_EDGES, with the edges that
+ * both ends keep.  d_work: [match_bytes()], outside the inboxes that the kernel reads.
  */
 size_t		match_bytes(uint32_t n, uint32_t degree);
 cudaError_t launch_match(const Device &device, const TileGraph &graph,
 						 const uint32_t *d_order, uint32_t degree, uint8_t *d_work,
 						 const Lists &out);
-/*
- * Sets *d_count to the number of vertices whose nearest neighbour has an ordinal below
- * limit.
- */
+/* Sets *d_count to the number of vertices whose nearest neighbour has an ordinal below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
 /* Sorts the lists d_ids [n][degree] by distances of the rows d_rows [n][dim]. */
@@ -466,10 +450,7 @@ struct FitArgs
 };
 /* Fits a projection to a sample of the rows. */
 cudaError_t launch_fit(const Device &device, const FitArgs &args, Projection *projection);
-/*
- * Returns in *share the share of the sample's variance that a fit keeps.  Waits for the
- * fit.
- */
+/* Returns in *share the share of the sample's variance that a fit keeps.  Waits for the fit. */
 cudaError_t fitted_share(const Device &device, const Projection &projection,
 						 float *share);
 /*
@@ -488,9 +469,7 @@ cudaError_t launch_apply(const Device &device, const Projection &projection,
 cudaError_t launch_products(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, const float *d_mean, const float *d_others,
 							uint32_t others, float *d_products);
-/*
- * cells.cu: GrnCells in device memory.  padded_dims() gives the row length of d_centres.
- */
+/* cells.cu: GrnCells in device memory.  padded_dims() gives the row length of d_centres. */
 struct Cells
 {
 	uint32_t	 n;
@@ -518,22 +497,14 @@ struct MergeArgs
 	uint8_t		   *d_counts; /* [count] */
 };
 cudaError_t launch_merge(const Device &device, const MergeArgs &args);
-/*
- * Replaces each id of the lists by d_names[id], and fills the rest of each list with
- * EMPTY_ID.
- */
+/* Replaces each id of the lists by d_names[id], and fills the rest of each list with EMPTY_ID. */
 cudaError_t launch_rename(const Device &device, uint32_t n, uint32_t degree,
 						  const uint32_t *d_names, const uint8_t *d_counts,
 						  uint32_t *d_ids);
 
-/*
- * plan.cu: derives the tuning from the parameters, the dimensions and the number of rows.
- */
+/* plan.cu: derives the tuning from the parameters, the dimensions and the number of rows. */
 Tuning tuning_for(const GrnGraphParams *params, uint32_t dim, uint64_t n);
-/*
- * gpu.cu: makes further builds use this tuning, for sweeps in test/gpu.  NULL restores
- * tuning_for().
- */
+/* gpu.cu: further builds use this tuning (NULL: tuning_for()), for sweeps in test/gpu. */
 void grn_gpu_override(GrnGpu *gpu, const Tuning *tuning);
 
 #endif /* GRN_COMMON_CUH */

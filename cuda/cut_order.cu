@@ -68,10 +68,7 @@ warp_sum(float x)
 	return x;
 }
 
-/*
- * Loads a lane's elements of a vertex's digest.  The 32 lanes of a warp together load the
- * whole digest.
- */
+/* Loads a lane's elements of a vertex's digest.  The warp loads the whole digest. */
 __device__ inline void
 load_share(const Digests &digests, uint32_t v, int lane, float (&x)[EACH])
 {
@@ -98,10 +95,7 @@ load_share(const Digests &digests, uint32_t v, int lane, float (&x)[EACH])
 	for (int k = 0; k < EACH; k++)
 		if (digests.format == ROWS_B1)
 		{
-			/*
-			 * Bits become sums of `each` bits with signs.  The sums are a sketch that
-			 * about keeps distances.
-			 */
+			/* Sums of `each` bits with signs are a sketch that about keeps distances. */
 			uint32_t each = bytes * 8 / EACH, at = k * each;
 			uint32_t piece = words[at / 32] >> at % 32 & ((1u << each) - 1);
 
@@ -337,10 +331,7 @@ project_kernel(const Cut cut, const float *d_w, const bool *d_cuts, uint64_t *d_
 
 /* ---- leaves ---- */
 
-/*
- * Sorts the first n of s_keys by one warp, n <= LEAF.  Keys behind the first n are
- * overwritten.
- */
+/* Sorts the first n of s_keys by one warp, n <= LEAF.  Keys behind the first n are overwritten. */
 __device__ inline void
 sort_keys(uint64_t *s_keys, uint32_t n, int lane)
 {

@@ -17,9 +17,7 @@ float_at(const uint8_t *d_from)
 	return __uint_as_float(d_half[0] | (uint32_t) d_half[1] << 16);
 }
 
-/*
- * Number formats: at() returns a number as a float, bytes() the size of a row's numbers.
- */
+/* Number formats: at() returns a number as a float, bytes() the size of a row's numbers. */
 struct Halves
 {
 	static __device__ inline float at(const uint8_t *d_numbers, uint32_t d)

@@ -94,10 +94,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 	return gpu_fail_cuda(err, rc, "could not count CUDA devices");
 }
 
-/*
- * The number of open handles of each device.  Devices with numbers from GRN_MAX_GPUS on
- * are not counted.
- */
+/* Open handles of each device.  Devices from number GRN_MAX_GPUS on are not counted. */
 static std::atomic<int> handles[GRN_MAX_GPUS];
 
 /*

@@ -96,10 +96,7 @@ typedef struct GrnGpuTimes
 } GrnGpuTimes;
 
 extern GrnGpuStatus grn_gpu_count(int *count, GrnGpuError *err);
-/*
- * Opens a handle.  Opening the first handle of a device creates CUDA's context, which takes
- * 0.2 to 0.3 s.
- */
+/* Opens a handle.  A device's first handle creates CUDA's context in 0.2 to 0.3 s. */
 extern GrnGpuStatus grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err);
 extern void grn_gpu_close(GrnGpu *gpu);
@@ -132,12 +129,11 @@ extern GrnGpuStatus grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim,
 extern GrnGpuStatus grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows,
 								 const float *host, uint64_t stride, GrnGpuError *err);
 /*
- * Rows in the host's memory.  Row i is at base + order[i] * row_bytes, or at base + i *
- * row_bytes if order is NULL.  Floats begin at the start of the row.  Numbers of other formats
- * are converted to floats on the device, and multiplied by up to two floats in the row: the
- * head (`head` bytes before the numbers) and the scale (at offset `scale`).  0 means that the
- * row has no head or no scale.  row_bytes must be a multiple of 4 for formats other than
- * floats.
+ * Rows in the host's memory.  Row i is at base + order[i] * row_bytes, or at base + i * row_bytes
+ * if order is NULL.  Floats begin at the start of the row.  Numbers of other formats are converted
+ * to floats on the device, and multiplied by up to two floats in the row: the head (`head` bytes
+ * before the numbers) and the scale (at offset `scale`).  0 means that the row has no head or no
+ * scale.  row_bytes must be a multiple of 4 for formats other than floats.
  */
 typedef struct GrnGpuSource
 {
@@ -172,10 +168,7 @@ extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, u
 extern GrnGpuStatus grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests,
 										  const GrnGpu *keeper, const uint32_t *members,
 										  GrnGpuError *err);
-/*
- * Gives a build all rows in device memory of the caller's: d_rows [n][dim].  The rows are not
- * copied.
- */
+/* Gives a build all rows in the caller's device memory, d_rows [n][dim], without a copy. */
 extern GrnGpuStatus grn_gpu_device_rows(GrnGpu *gpu, const float *d_rows, GrnGpuError *err);
 
 /*
@@ -243,10 +236,9 @@ extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, ui
 extern uint64_t grn_gpu_fit_bytes(const GrnGpuFit *fit, uint32_t n);
 
 /*
- * Makes a handle a keeper: allocates memory on the handle's device for the digests of all n
- * rows.  The memory remains allocated beside builds and merges until grn_gpu_drop_digests().
- * Fails with GRN_GPU_MEMORY if the memory is not available.  grn_gpu_kept_bytes() returns the
- * bytes.
+ * Makes a handle a keeper: allocates memory on the handle's device for the digests of all n rows.
+ * The memory remains allocated beside builds and merges until grn_gpu_drop_digests().  Fails with
+ * GRN_GPU_MEMORY if the memory is not available.  grn_gpu_kept_bytes() returns the bytes.
  */
 extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
 extern GrnGpuStatus grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,

@@ -32,9 +32,8 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 	} while (0)
 
 /*
- * The layout of a build's arena, the device memory of a handle.  Fields of type size_t
- * are offsets in bytes.  Some arrays share memory with arrays that are needed at another
- * time.
+ * The layout of a build's arena, the device memory of a handle.  Fields of type size_t are offsets
+ * in bytes.  Some arrays share memory with arrays that are needed at another time.
  */
 struct Plan
 {
@@ -57,10 +56,7 @@ struct Plan
 
 /* Rows of more dimensions are projected to this many directions. */
 constexpr uint32_t PROJECTED_DIMS = 128;
-/*
- * Directions of 8-bit digests if PROJECTED_DIMS directions keep too little of the
- * variance (project.cu).
- */
+/* Directions of 8-bit digests if PROJECTED_DIMS keep too little of the variance (project.cu). */
 constexpr uint32_t MORE_DIMS = 256;
 
 struct GrnGpu
@@ -94,10 +90,7 @@ struct GrnGpu
 	uint32_t	  *d_built_rows;  /* [n] row of each vertex of built_digests */
 	uint64_t	   peak; /* the most device bytes since the last grn_gpu_peak() */
 
-	/*
-	 * State of builds in parts, and of builds from the digests of an earlier build
-	 * (parts.cu).
-	 */
+	/* State of builds in parts, and of builds from the digests of an earlier build (parts.cu). */
 	uint64_t	  batch;	 /* rows that are digested or merged at a time */
 	Cells		  cells;	 /* in the arena while rows are digested; n = 0: none */
 	Digests		  kept;		 /* kept digests of all rows, outside the arena */
@@ -142,37 +135,25 @@ enum DigestSize
 	DIGESTS_MORE, /* MORE_DIMS directions in bytes */
 	DIGESTS_WIDE  /* binary16 */
 };
-/*
- * plan.cu: makes the layout of a build.  gpu may override the tuning; NULL: no override.
- */
+/* plan.cu: makes the layout of a build.  gpu may override the tuning; NULL: no override. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, DigestSize size);
 /* plan.cu: returns the dimensions of digests. */
 uint32_t digest_dims_of(uint32_t dim);
 /*
- * plan.cu: returns the most dimensions that a fit may choose.  few: no more than
- * digest_dims_of().
+ * plan.cu: returns the most dimensions that a fit may choose.  few: no more than digest_dims_of().
  */
 uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
-/*
- * plan.cu: returns the dimensions of digests of bits, 512, 1024 or 2048: a whole number
- * of segments.
- */
+/* plan.cu: returns the dimensions of digests of bits, 512, 1024 or 2048: whole segments. */
 uint32_t bit_digest_dims(uint32_t dim);
 /*
  * parts.cu: keeps a copy of a build's digests in the caller's order, if memory allows.
  * exact: the digests are integers, equal to the rows.
  */
 cudaError_t keep_bare(GrnGpu *gpu, const Digests &bare, bool exact);
-/*
- * cut_order.cu: returns in *bytes the most device memory that an order of n vertices by
- * cuts takes.
- */
+/* cut_order.cu: returns in *bytes the most device memory of an order of n vertices by cuts. */
 cudaError_t cut_order_bytes(uint32_t n, size_t *bytes);
-/*
- * build.cu: runs all steps of a build on the device.  b.d_ids and b.d_counts are the
- * result.
- */
+/* build.cu: runs all steps of a build on the device.  b.d_ids and b.d_counts are the result. */
 cudaError_t build_tile(Build &b);
 
 #endif /* GRN_HANDLE_H */

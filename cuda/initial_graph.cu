@@ -31,9 +31,7 @@ constexpr int WINDOW_KEYS = 8;
 constexpr int SUPER_BINS = 64;
 constexpr int SCAN_THREADS = 1024;
 
-/*
- * Rows and columns to compare, each row with each column.  Rows and columns are digests.
- */
+/* Rows and columns to compare, each row with each column.  Rows and columns are digests. */
 struct SweepArgs
 {
 	const uint8_t  *d_rows; /* [nrows][stride] */
@@ -76,10 +74,9 @@ stage_columns(const SweepArgs &a, SweepShared<SEG> &s, int stage, uint32_t first
 }
 
 /*
- * Compares the warp's 32 rows, from first_row on, with columns [first, first + width).
- * Calls fold.chunk() with the number of each chunk of columns, and after that fold.take()
- * with the sums of each product of 16 rows by 8 columns.  All warps of the block must
- * call the function.
+ * Compares the warp's 32 rows, from first_row on, with columns [first, first + width).  Calls
+ * fold.chunk() with the number of each chunk of columns, and after that fold.take() with the sums
+ * of each product of 16 rows by 8 columns.  All warps of the block must call the function.
  */
 template <class P, int SEG, class Fold>
 __device__ inline void
@@ -164,10 +161,9 @@ sweep(const SweepArgs &a, SweepShared<SEG> &s, uint32_t first_row, uint32_t firs
 }
 
 /*
- * Finds for each row the nearest column in each of 32 buckets.  The bucket of a column is
- * the column's position within its chunk.  Buckets save a sort: the nearest column of all
- * is always found, and the next few columns are usually found because they rarely share a
- * bucket.
+ * Finds for each row the nearest column in each of 32 buckets.  The bucket of a column is the
+ * column's position within its chunk.  Buckets save a sort: the nearest column of all is always
+ * found, and the next few columns are usually found because they rarely share a bucket.
  */
 template <class P> struct NearestFold
 {
@@ -259,9 +255,7 @@ __launch_bounds__(SWEEP_ROWS, 3)
 						? EMPTY_KEY
 						: make_key(P::ordinal_of(packed, fold.norm[b]), fold.first + c);
 			}
-			/*
-			 * One key of each four buckets is enough: more keys do not improve the graph.
-			 */
+			/* One key of each four buckets is enough: more keys do not improve the graph. */
 #pragma unroll
 			for (int i = 0; i < 2; i++)
 				d_out[4 * i + fold.t] =
@@ -301,9 +295,7 @@ template <class P> struct ArgminFold
 	}
 };
 
-/*
- * Sets d_bin[row] to d_rank[nearest column], or to the nearest column if d_rank is NULL.
- */
+/* Sets d_bin[row] to d_rank[nearest column], or to the nearest column if d_rank is NULL. */
 template <class P, int SEG>
 __global__ void
 __launch_bounds__(SWEEP_ROWS, 4)
@@ -391,10 +383,7 @@ gather_kernel(const uint8_t *d_from, uint32_t stride, uint32_t nseg, uint32_t n,
 		d_norms[i] = P::to_bits(norm);
 }
 
-/*
- * Computes d_rank[b], the position of bin b in the order.  Bins with the same super bin
- * stand together.
- */
+/* Computes d_rank[b], the position of bin b.  Bins of one super bin are adjacent. */
 __global__ void
 __launch_bounds__(SCAN_THREADS)
 	rank_kernel(const uint32_t *d_super, uint32_t bins, uint32_t *d_rank)
@@ -424,9 +413,7 @@ count_kernel(const uint32_t *d_bin, uint32_t n, uint32_t *d_count)
 		atomicAdd(&d_count[d_bin[v]], 1u);
 }
 
-/*
- * Replaces at most a few thousand counts by their exclusive sums, in place, in one block.
- */
+/* Replaces at most a few thousand counts by their exclusive sums, in place, in one block. */
 __global__ void
 __launch_bounds__(SCAN_THREADS) scan_kernel(uint32_t *d_count, uint32_t bins)
 {
@@ -476,9 +463,8 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 }
 
 /*
- * Returns to each lane the ordinal of the distance between v and the lane's vertex id; 0
- * if the id is EMPTY_ID.  A quad of lanes reads a row, so a warp reads eight rows at a
- * time.
+ * Returns to each lane the ordinal of the distance between v and the lane's vertex id; 0 if the id
+ * is EMPTY_ID.  A quad of lanes reads a row, so a warp reads eight rows at a time.
  */
 template <class P, int SEG>
 __device__ inline uint32_t
@@ -633,10 +619,7 @@ launch_norms(const Device &device, const Digests &digests, uint32_t *d_norms)
 							 0, (uint8_t *) digests.d_rows, d_norms);
 }
 
-/*
- * Writes the coarse order: d_order[i] is the row at position i.  digests.d_norms is not
- * used.
- */
+/* Writes the coarse order: d_order[i] is the row at position i.  digests.d_norms is not used. */
 cudaError_t
 launch_order(const Device &device, const Digests &digests, const StartSpace &space,
 			 uint32_t bins, uint64_t seed, uint32_t *d_order)

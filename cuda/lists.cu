@@ -9,10 +9,7 @@ constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
 constexpr int PW = MAX_POOL / WARP; /* keys of a pool that one lane holds */
 
-/*
- * Sends v to the inboxes of its nearest rho * count neighbours; one warp handles one
- * vertex.
- */
+/* Sends v to the inboxes of its nearest rho * count neighbours; one warp handles one vertex. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
@@ -35,10 +32,9 @@ __launch_bounds__(FINISH_THREADS)
 }
 
 /*
- * Makes the list of v: v's pool and, up to a length of fill <= degree, the nearest of the
- * reverse edges in v's inbox.  One warp handles one vertex.  With d_order the list is
- * written as the list of row d_order[v], and names rows.  Without d_order the list is
- * v's, and names vertices.
+ * Makes the list of v: v's pool and, up to a length of fill <= degree, the nearest of the reverse
+ * edges in v's inbox.  One warp handles one vertex.  With d_order the list is written as the list
+ * of row d_order[v], and names rows.  Without d_order the list is v's, and names vertices.
  */
 template <int IW>
 __global__ void
@@ -104,10 +100,7 @@ __launch_bounds__(FINISH_THREADS)
 				offer[w] = EMPTY_KEY;
 		}
 	}
-	/*
-	 * Of equal reverse edges only the first remains.  The remaining edges are packed at
-	 * s_key[MAX_POOL].
-	 */
+	/* Only the first of equal reverse edges remains, packed at s_key[MAX_POOL]. */
 #pragma unroll
 	for (int w = 0; w < IW; w++)
 	{

@@ -65,10 +65,7 @@ struct MergeRow
 	}
 };
 
-/*
- * Writes to `out` the ordinals of the distances from one row to `count` rows, at most
- * MERGE_AT_ONCE.
- */
+/* out: the ordinals of the distances from one row to `count` rows, at most MERGE_AT_ONCE. */
 template <class P>
 __device__ inline void
 distances(const Digests &digests, const MergeRow &own, uint32_t own_norm,

@@ -29,10 +29,7 @@ format_of(const GrnGpuFit *fit)
 											  : ROWS_S8;
 }
 
-/*
- * Returns the floats of a fit's basis, which comes first in the projection.  The mean and
- * the scale follow.
- */
+/* Returns the floats of a fit's basis.  In a projection the mean and the scale follow. */
 static size_t
 basis_floats(const GrnGpuFit *fit)
 {
@@ -289,10 +286,7 @@ grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit
 		GRN_CHECK(launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms),
 				  "could not start the merge");
 	}
-	/*
-	 * Other handles use other streams, so the norms must be complete before any of them
-	 * begins.
-	 */
+	/* Other handles use other streams, so the norms must be complete before any of them begins. */
 	for (*failed = 0; *failed < nkeepers; ++*failed)
 		GRN_CHECK(cudaStreamSynchronize(keepers[*failed]->device.stream),
 				  "could not start the merge");
@@ -311,9 +305,8 @@ cells_floats(const GrnCells *cells)
 }
 
 /*
- * The arena of digesting: the projection (first), the cells and a flag; for a batch of
- * rows the rows in their own format (unless floats), rows as floats, digests, products,
- * homes and guests.
+ * The arena of digesting: the projection (first), the cells and a flag; for a batch of rows the
+ * rows in their own format (unless floats), rows as floats, digests, products, homes and guests.
  */
 struct DigestLayout : Layout
 {
@@ -369,10 +362,7 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 	gpu->cells.d_bias = gpu->cells.d_mean + width;
 	gpu->cells.d_across = gpu->cells.d_bias + n;
 	gpu->cells.border = cells->border;
-	/*
-	 * The kernels' stream does not wait for other streams, so the copy must use the same
-	 * stream.
-	 */
+	/* The kernels' stream does not wait for other streams, so the copy must use the same stream. */
 	cudaError_t rc =
 		cudaMemcpyAsync(d_cells, h, bytes, cudaMemcpyHostToDevice, gpu->device.stream);
 

@@ -7,10 +7,7 @@
 constexpr uint32_t ROWS_PER_BIN = 256; /* rows of a bin of the coarse order, about */
 /* Measured on SIFT and GIST: 1024 and 2048 bins lose 0 to .004 of recall@10. */
 constexpr uint32_t MAX_BINS = 4096;
-/*
- * Rows of more dimensions get shorter lists, because each further edge costs a search one
- * distance.
- */
+/* Rows of more dimensions get shorter lists, because each edge costs a search one distance. */
 constexpr uint32_t MANY_DIMS = 512;
 
 static_assert(GRN_GPU_MOST_R == MAX_POOL && GRN_GPU_MOST_S == WARP, "as gpu.h says");
@@ -53,9 +50,8 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.bins = (uint32_t) (n / ROWS_PER_BIN);
 	t.bins = t.bins < MAX_BINS ? t.bins : MAX_BINS;
 	/*
-	 * Measured on 20,000 tight clusters: recall@10 is .986 with bins and window, .964
-	 * without.  On SIFT and GIST they lose .001 to .002; windows of 512 to 2048 lose up to
-	 * .004 more.
+	 * Measured on 20,000 tight clusters: recall@10 is .986 with bins and window, .964 without.  On
+	 * SIFT and GIST they lose .001 to .002; windows of 512 to 2048 lose up to .004 more.
 	 */
 	t.window = 256;
 	t.outer = p.t1;
@@ -113,10 +109,7 @@ larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/*
- * Returns the bytes of the lists and, for lists of few edges, of the work space of their
- * choice.
- */
+/* Returns the bytes of the lists and, for lists of few edges, of the work space of their choice. */
 static size_t
 lists_bytes(uint32_t n, uint32_t degree)
 {
@@ -126,10 +119,7 @@ lists_bytes(uint32_t n, uint32_t degree)
 	return space.bytes + (degree <= GRN_FEW_EDGES ? match_bytes(n, degree) : 0);
 }
 
-/*
- * The only function that decides the place of each array of a build.  plan.total is the
- * size of the arena.
- */
+/* Decides the place of each array of a build.  plan.total is the size of the arena. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
 		  uint64_t n, uint32_t dim, DigestSize size)

@@ -7,16 +7,10 @@
 
 #include "product.cuh"
 
-/*
- * Floats between the starts of two rows of a tile in shared memory.  The padding of 4
- * avoids bank conflicts.
- */
+/* Floats from row to row of a tile in shared memory.  The padding avoids bank conflicts. */
 constexpr int PITCH = BK + 4;
 constexpr int GEMM_THREADS = 256;
-/*
- * Stages of tiles in shared memory.  Two stages take 74 kB, which every device since
- * Ampere has.
- */
+/* Stages of tiles in shared memory.  Two stages take 74 kB, which every device since Ampere has. */
 constexpr int GEMM_STAGES = 2;
 
 struct GemmShared
@@ -41,10 +35,7 @@ copy_async(float *s_to, const float *d_from, int bytes, bool valid)
 					 : "r"(to), "l"(d_from), "r"(valid ? 4 : 0));
 }
 
-/*
- * Starts the copy of rows [row, row + 128) and columns [col, col + BK) of d_x to shared
- * memory.
- */
+/* Starts the copy of rows [row, row + 128) and columns [col, col + BK) of d_x to shared memory. */
 template <bool VEC>
 __device__ inline void
 stage_tile(float (*s_tile)[PITCH], const float *d_x, size_t ld, uint32_t row,

@@ -32,9 +32,8 @@ struct GemmArgs
 };
 
 /*
- * Launches the product.  With OUT_ADD the function clears C first (ldc must be n),
- * divides k into `splits` pieces, and adds the pieces' products.  Without OUT_ADD
- * `splits` has no effect.
+ * Launches the product.  With OUT_ADD the function clears C first (ldc must be n), divides k into
+ * `splits` pieces, and adds the pieces' products.  Without OUT_ADD `splits` has no effect.
  */
 cudaError_t launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits);
 

@@ -11,11 +11,10 @@
 #include "product.cuh"
 
 /*
- * If a projection keeps less of the variance, 8-bit digests get MORE_DIMS directions
- * (handle.h).  Measured on a million sentence embeddings of 384 dimensions: 128
- * directions keep .75 of the variance and 256 keep .96, with recall .9592 and .9704 at L
- * = 64.  Measured on GIST (960 dimensions): 128 directions keep .95 and 256 keep .98,
- * with equal recall.
+ * If a projection keeps less of the variance, 8-bit digests get MORE_DIMS directions (handle.h).
+ * Measured on a million sentence embeddings of 384 dimensions: 128 directions keep .75 of the
+ * variance and 256 keep .96, with recall .9592 and .9704 at L = 64.  Measured on GIST (960
+ * dimensions): 128 directions keep .95 and 256 keep .98, with equal recall.
  */
 constexpr float LEAST_SHARE = 0.9f;
 /* Steps of the subspace iteration. */
@@ -26,10 +25,7 @@ constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20;
 /* Projected values farther from 0 than this many standard deviations are clipped. */
 constexpr float CLIP_SIGMAS = 5.5f;
 
-/*
- * Makes four bytes of a digest in each thread.  Sets *d_other if a float is not an
- * integer from 0 to 255.
- */
+/* A thread makes four bytes of a digest.  *d_other: a float is no integer from 0 to 255. */
 __global__ void
 integers_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t stride,
 				uint8_t *d_digests, int *d_other)
@@ -91,10 +87,7 @@ bits_kernel(const uint8_t *d_raw, uint32_t bytes, uint32_t n, uint32_t dim,
 	*(uint32_t *) (d_digests + (size_t) row * stride + first / 8) = word;
 }
 
-/*
- * Draws row i of the sample from the i-th of `count` equal ranges.  Rows from `count` on
- * are 0.
- */
+/* Draws row i of the sample from the i-th of `count` equal ranges.  Rows from `count` on are 0. */
 __global__ void
 sample_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t count,
 			  uint32_t width, uint64_t seed, float *d_sample)
@@ -124,10 +117,7 @@ mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean
 	atomicAdd(&d_mean[d], sum / count);
 }
 
-/*
- * Subtracts the mean from d_sample [count][width], and writes the transpose to
- * d_transposed [width][padded].
- */
+/* Subtracts the mean from d_sample [count][width]; d_transposed [width][padded]. */
 __global__ void
 centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 			  const float *d_mean, float *d_transposed)
@@ -167,10 +157,7 @@ signs_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width, uint64
 		d_basis[i] = i % width < dim ? ((random64(seed, 4, i) & 1) ? 1.0f : -1.0f) : 0.0f;
 }
 
-/*
- * Computes G = Z Z' in binary64, because a Cholesky factor in binary32 may not exist for
- * a steep spectrum.
- */
+/* Computes G = Z Z' in binary64, so that a steep spectrum has a Cholesky factor. */
 __global__ void
 gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 {
@@ -196,11 +183,10 @@ gram_kernel(const float *d_z, uint32_t rows, uint32_t width, double *d_gram)
 }
 
 /*
- * Computes the Cholesky factor L of G (K x K) in one block: d_factor[j][i] = L(i, j).
- * Thread (x, y) holds rows y + 32 i and columns x + 32 j, without the blocks above the
- * diagonal: all of 256 x 256 need more registers than there are, and take 2 ms a step.  A
- * direction that the data does not have gets an infinite pivot, so the direction's row of
- * the basis becomes 0.
+ * Computes the Cholesky factor L of G (K x K) in one block: d_factor[j][i] = L(i, j).  Thread (x,
+ * y) holds rows y + 32 i and columns x + 32 j, without the blocks above the diagonal: all of 256 x
+ * 256 need more registers than there are, and take 2 ms a step.  A direction that the data does
+ * not have gets an infinite pivot, so the direction's row of the basis becomes 0.
  */
 template <int K>
 __global__ void __launch_bounds__(1024)
@@ -291,10 +277,7 @@ solve_kernel(const float *d_factor, const float *d_z, uint32_t rows, uint32_t wi
 			d_q[(size_t) row * width + d0 + c] = z[c];
 }
 
-/*
- * Computes B = H S Q / sqrt(rows), in place.  S is a diagonal of random signs, H is
- * Hadamard's matrix.
- */
+/* Computes B = H S Q / sqrt(rows), in place.  S: random signs.  H: Hadamard's matrix. */
 __global__ void
 mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 {
@@ -314,10 +297,7 @@ mix_kernel(float *d_basis, uint32_t rows, uint32_t width, uint64_t seed)
 	d_basis[(size_t) row * width + d] = s_x[row] * rsqrtf((float) rows);
 }
 
-/*
- * Writes the first dim columns of the identity.  mix_kernel() turns the identity into a
- * random rotation.
- */
+/* Writes dim columns of the identity, which mix_kernel() turns into a random rotation. */
 __global__ void
 identity_basis_kernel(float *d_basis, uint32_t rows, uint32_t dim, uint32_t width)
 {
@@ -368,10 +348,7 @@ spread_kernel(const float *d_y, size_t count, Spread *d_spread)
 	}
 }
 
-/*
- * Computes the scale that maps projected values to +-127 (binary16: to +-8), and the
- * share of the variance.
- */
+/* Computes the scale to map projected values to +-127 (binary16: +-8), and the share. */
 __global__ void
 scale_kernel(FitStat *d_stat, size_t count, RowFormat format)
 {

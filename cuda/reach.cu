@@ -6,10 +6,7 @@
 
 #include "handle.h"
 
-/*
- * The processor handles searches of more levels, because each level waits for the level
- * before.
- */
+/* The processor handles searches of more levels, because each level waits for the level before. */
 constexpr uint32_t MAX_LEVELS = 512;
 constexpr int	   SEARCH_THREADS = 256;
 /* ---- breadth-first search ---- */
@@ -27,10 +24,7 @@ struct Marks
 	}
 };
 
-/*
- * Searches one level: appends the unmarked neighbours of d_queue[first, last) to d_queue,
- * and marks them.
- */
+/* Searches one level: marks and appends the unmarked neighbours of d_queue[first, last). */
 __global__ void
 __launch_bounds__(SEARCH_THREADS)
 	level_kernel(Marks search, Lists graph, uint32_t degree, uint32_t *d_queue,
@@ -62,9 +56,8 @@ __launch_bounds__(SEARCH_THREADS)
 }
 
 /*
- * Searches from the first nsources vertices of d_queue [n], which the caller has marked.
- * Sets *found to the number of vertices found, or to 0 if the graph has more than
- * MAX_LEVELS levels.
+ * Searches from the first nsources vertices of d_queue [n], which the caller has marked.  Sets
+ * *found to the number of vertices found, or to 0 if the graph has more than MAX_LEVELS levels.
  */
 static cudaError_t
 search_levels(const Device &device, const Marks &search, const Lists &graph,
@@ -98,9 +91,7 @@ search_levels(const Device &device, const Marks &search, const Lists &graph,
 
 /* ---- the calls ---- */
 
-/*
- * The arrays of a search.  They overlap the pools, which a finished graph does not need.
- */
+/* The arrays of a search.  They overlap the pools, which a finished graph does not need. */
 struct ReachLayout : Layout
 {
 	size_t queue, words, tail;
@@ -150,10 +141,7 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 	return GRN_GPU_OK;
 }
 
-/*
- * The arena of a graph from the host: work space for the searches and orders, then the
- * lists as in a Plan.
- */
+/* The arena of a graph from the host: work space, then the lists as in a Plan. */
 struct GraphLayout : Layout
 {
 	size_t work, lists, counts;

@@ -84,10 +84,9 @@ struct RowsS8
 };
 
 /*
- * Bits: the product of two rows is the number of ones that the rows have in common, so
- * |x|^2 + |y|^2 - 2 x.y is the number of different bits.  Tensor cores count 32 bits in
- * place of four products of bytes (Ampere to Hopper; for later devices the compiler makes
- * products of bytes).
+ * Bits: the product of two rows is the number of ones that the rows have in common, so |x|^2 +
+ * |y|^2 - 2 x.y is the number of different bits.  Tensor cores count 32 bits in place of four
+ * products of bytes (Ampere to Hopper; for later devices the compiler makes products of bytes).
  */
 struct RowsB1 : RowsS8
 {
@@ -216,10 +215,7 @@ template <int SEG> struct Share
 			}
 		}
 	}
-	/*
-	 * Loads the same words from shared memory, where piece p of row r is at piece_at(r,
-	 * p).
-	 */
+	/* Loads the same words from shared memory, where piece p of row r is at piece_at(r, p). */
 	__device__ inline void load_swizzled(const uint8_t *s_segment, int row, int t)
 	{
 		if (SEG == 128)

@@ -315,9 +315,7 @@ staging_spread(const CopyTarget *targets, int ntargets, int device, void *h_rows
 	cudaError_t rc = copy_all(job);
 
 	*failed = job.at;
-	/*
-	 * Wait after a failure, too: no copy may read the buffers after the function returns.
-	 */
+	/* Wait after a failure, too: no copy may read the buffers after the function returns. */
 	for (int i = 0; i < ntargets; i++)
 	{
 		cudaError_t waited = staging_wait(targets[i].staging);

@@ -7,17 +7,11 @@
 
 #include "common.cuh"
 
-/*
- * Threads that fill pinned memory.  One thread fills about 10 GB/s; all together are as
- * fast as the bus.
- */
+/* Threads that fill pinned memory, one at about 10 GB/s, all as fast as the bus. */
 constexpr int COPY_THREADS = 6;
 /* Bytes of a buffer.  Pinning takes 0.6 ms for each megabyte. */
 constexpr size_t COPY_BYTES = (size_t) 1 << 20;
-/*
- * Bytes of a buffer of a device's second and later handles, which are opened while other
- * handles wait.
- */
+/* Bytes of a buffer of a device's later handles, which are opened while other handles wait. */
 constexpr size_t FURTHER_COPY_BYTES = (size_t) 512 << 10;
 
 struct Copiers; /* staging.cu: threads that help with copies */
@@ -42,10 +36,7 @@ void		staging_close(Staging *staging);
 cudaError_t staging_copy(Staging *staging, int device, bool to_device, void *d_rows,
 						 void *h_rows, size_t width, size_t pitch, size_t rows,
 						 const uint32_t *index = NULL);
-/*
- * One destination of a copy to several devices, with the streams of the destination's
- * handle.
- */
+/* One destination of a copy to several devices, with the streams of the destination's handle. */
 struct CopyTarget
 {
 	Staging *staging;

@@ -140,10 +140,7 @@ sort_key(Key key, uint32_t slot)
 	return key == EMPTY_KEY ? FULL : (uint32_t) (key >> 32) << SLOT_BITS | slot;
 }
 
-/*
- * Step 1: writes at most T distinct keys to rows, nearest first, and returns their
- * number.
- */
+/* Step 1: writes at most T distinct keys to rows, nearest first, and returns their number. */
 template <int T, int IW>
 __device__ inline int
 sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
@@ -218,8 +215,7 @@ sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, 
 }
 
 /*
- * Starts the copy of m rows to s_digests [T][stride], with pieces at the positions of
- * piece_at().
+ * Starts the copy of m rows to s_digests [T][stride], with pieces at the positions of piece_at().
  */
 template <int SEG, int T>
 __device__ inline void
@@ -238,10 +234,7 @@ stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_digests
 	asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
-/*
- * Sums of products in blocks of 16 rows by 8 columns.  Only the lower triangle is
- * computed.
- */
+/* Sums of products in blocks of 16 rows by 8 columns.  Only the lower triangle is computed. */
 template <class P, int T> struct TileSums
 {
 	typename P::Acc of[T / 16][T / 8][4];
@@ -310,9 +303,8 @@ multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sum
 }
 
 /*
- * A candidate on the way to another vertex's inbox.  An atomic addition has been started
- * to find the candidate's slot.  The warp waits for the result only at the same step of
- * the next vertex.
+ * A candidate on the way to another vertex's inbox.  An atomic addition has been started to find
+ * the candidate's slot.  The warp waits for the result only at the same step of the next vertex.
  */
 struct Pending
 {
@@ -328,10 +320,7 @@ deliver(const TileArgs &a, Pending &p)
 	p.target = EMPTY_ID;
 }
 
-/*
- * Masks of the nearer rows that occlude a lane's one or two rows, if these nearer rows
- * are kept.
- */
+/* Masks of the nearer rows that occlude a lane's one or two rows, if these nearer rows are kept. */
 struct Occluders
 {
 	uint32_t of0;		 /* occluders of row0, among rows 0 to 31 */
@@ -594,9 +583,8 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 		return;
 
 	/*
-	 * Three vertices are in progress.  The rows of the first vertex, m of them, are in
-	 * s_digests.  The keys of the second vertex are loaded.  The list entry of the third
-	 * vertex is loaded.
+	 * Three vertices are in progress.  The rows of the first vertex, m of them, are in s_digests.
+	 * The keys of the second vertex are loaded.  The list entry of the third vertex is loaded.
 	 */
 	uint64_t entry = 0, next = a.d_list[at],
 			 third = at + step < count ? a.d_list[at + step] : 0;

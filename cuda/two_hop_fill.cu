@@ -11,10 +11,7 @@
 
 /* Warps of a block: few, because large degrees take much shared memory. */
 constexpr int NEAR_WARPS = 2;
-/*
- * The nearest SOURCES neighbours give their lists as candidates, as in the build on
- * cores.
- */
+/* The nearest SOURCES neighbours give their lists as candidates, as in the build on cores. */
 constexpr uint32_t SOURCES = 6;
 constexpr int	   AT_ONCE = 4; /* rows that a lane loads together */
 
@@ -36,10 +33,7 @@ template <class Policy> struct DigestRows
 		own = part(v);
 		own_norm = Policy::from_bits(digests.d_norms[v]);
 	}
-	/*
-	 * Returns the ordinal of the distance from the loaded row to row `id`, to all lanes
-	 * that read the row.
-	 */
+	/* Returns the ordinal of the distance from the loaded row to row `id`, to all its lanes. */
 	__device__ inline uint32_t ordinal(uint32_t id) const
 	{
 		uint4				 x = part(id);
@@ -62,10 +56,7 @@ warp_min(uint32_t x)
 	return __reduce_min_sync(FULL, x);
 }
 
-/*
- * Enters id into a table of 1 << bits slots.  Returns false if the table has the id
- * already.
- */
+/* Enters id into a table of 1 << bits slots.  Returns false if the table has the id already. */
 __device__ inline bool
 insert_id(uint32_t *s_table, int bits, uint32_t id)
 {
@@ -185,10 +176,7 @@ __launch_bounds__(NEAR_WARPS *WARP)
 		__syncwarp();
 	}
 
-	/*
-	 * The list of v comes first.  The nearest candidates follow, found one after the
-	 * other.
-	 */
+	/* The list of v comes first.  The nearest candidates follow, found one after the other. */
 	uint32_t filled = count, position = 0;
 	Key		 least = EMPTY_KEY; /* the nearest of the lane's candidates,
 								 * s_key[position] */
@@ -243,10 +231,7 @@ launch_near(const Device &device, const Rows &rows, uint32_t n, const Lists &in,
 	int bits = 5;
 
 	GRN_REQUIRE(n > 0 && degree > 0 && degree <= GRN_MAX_DEGREE);
-	/*
-	 * The table must remain half empty.  The memory of the table receives the result at
-	 * the end.
-	 */
+	/* The table must remain half empty.  The memory of the table receives the result at the end. */
 	while (1u << bits < 2 * ((SOURCES + 1) * degree + 1))
 		bits++;
 	near_kernel<<<(n + NEAR_WARPS - 1) / NEAR_WARPS, NEAR_WARPS * WARP,

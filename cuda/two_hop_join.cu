@@ -162,9 +162,7 @@ merge_pending(JoinShared &s, NearestVertices &nearest, int want, int lane)
 		SLOT_BITS;
 }
 
-/*
- * Computes the distances of the queue's first count <= 32 ids.  Near ids become pending.
- */
+/* Computes the distances of the queue's first count <= 32 ids.  Near ids become pending. */
 template <class P>
 __device__ inline void
 offer_queue(const JoinArgs &a, JoinShared &s, NearestVertices &nearest, uint32_t v,
@@ -187,10 +185,7 @@ offer_queue(const JoinArgs &a, JoinShared &s, NearestVertices &nearest, uint32_t
 		merge_pending(s, nearest, want, lane);
 }
 
-/*
- * Finds the nearest vertices of a vertex's list and its neighbours' lists.  One warp
- * handles one vertex.
- */
+/* Finds the nearest vertices of a vertex's list and its neighbours' lists; one warp each. */
 template <class P>
 __global__ void
 __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)

@@ -88,9 +88,7 @@ is_filled(const PaperShared<W, ALL> &s, uint32_t slot)
 	return s.filled[slot / WARP] >> slot % WARP & 1;
 }
 
-/*
- * Copies floats [first, first + CHUNK) of the rows of count neighbors to shared memory.
- */
+/* Copies floats [first, first + CHUNK) of the rows of count neighbors to shared memory. */
 template <int W>
 __device__ inline void
 load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t first,
@@ -142,9 +140,8 @@ load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t 
 }
 
 /*
- * Finds the pairs that would redirect and marks them in s.redirects.  There are count
- * neighbors; the first `fresh` positions are new.  Returns whether any pair would
- * redirect.
+ * Finds the pairs that would redirect and marks them in s.redirects.  There are count neighbors;
+ * the first `fresh` positions are new.  Returns whether any pair would redirect.
  */
 template <int W>
 __device__ inline bool
@@ -318,9 +315,7 @@ struct UpdateArgs
 	uint64_t		seed;
 };
 
-/*
- * One round of Algorithm 4.  With ALL each vertex compares all pairs, otherwise a.pairs.
- */
+/* One round of Algorithm 4.  With ALL each vertex compares all pairs, otherwise a.pairs. */
 template <int W, bool ALL, int WARPS>
 __global__ void
 __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
@@ -526,10 +521,7 @@ launch_paper_init(cudaStream_t stream, const float *d_rows, uint32_t n, uint32_t
 	return cudaGetLastError();
 }
 
-/*
- * A block has fewer warps for larger pools because the pools must fit the block's shared
- * memory.
- */
+/* A block has fewer warps for larger pools because the pools must fit the block's shared memory. */
 template <int W>
 static void
 update(cudaStream_t stream, const UpdateArgs &args, bool all)

@@ -14,15 +14,9 @@ struct PaperSpace
 	uint32_t *d_count[2]; /* [n] number of entries offered; may exceed r */
 	size_t	  bytes;	  /* bytes of all four arrays */
 };
-/*
- * Places the four arrays at d_base.  With d_base NULL only `bytes` of the result is
- * valid.
- */
+/* Places the four arrays at d_base.  With d_base NULL only `bytes` of the result is valid. */
 PaperSpace paper_layout(uint8_t *d_base, uint32_t n, uint32_t r);
-/*
- * Algorithm 3, line 1: inserts s random neighbors into the pool of each row of d_rows
- * [n][dim].
- */
+/* Algorithm 3, line 1: inserts s random neighbors into the pool of each row of d_rows [n][dim]. */
 cudaError_t launch_paper_init(cudaStream_t stream, const float *d_rows, uint32_t n,
 							  uint32_t dim, const PaperSpace &space, uint32_t r,
 							  uint32_t s, uint64_t seed);

@@ -16,9 +16,7 @@ extern "C"
 /* The largest r, the number of neighbors in a pool. */
 #define GRN_PAPER_MOST_R 128
 
-	/*
-	 * The order in which the pairs of a pool are compared (the ablation of section 3.3).
-	 */
+	/* The order in which the pairs of a pool are compared (the ablation of section 3.3). */
 	typedef enum GrnPairOrder
 	{
 		GRN_ORDER_DISORDERED = 0,

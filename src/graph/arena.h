@@ -53,10 +53,7 @@ grn_take(GrnArena *arena, size_t count, size_t bytes)
 	return taken;
 }
 
-/*
- * Returns the bytes of a workspace at any address that holds all arrays taken; GRN_NO_SIZE if
- * too many.
- */
+/* Returns the bytes of a workspace, at any address, for all arrays; GRN_NO_SIZE: too many. */
 static inline size_t
 grn_arena_bytes(const GrnArena *arena)
 {

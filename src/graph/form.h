@@ -75,10 +75,7 @@ typedef struct GrnFormInfo
 	bool		(*holds) (const float *x, size_t n);
 	/* Writes the stored form of n floats.  Returns whether the stored form is exact. */
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
-	/*
-	 * Converts numbers [from, from + n) of a stored vector to floats.  NULL: only load() can
-	 * convert.
-	 */
+	/* Converts numbers [from, from + n) of a stored vector to floats.  NULL: see load(). */
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
 	/* Converts all n numbers to floats, for forms without piece(). */
 	void		(*load) (const uint8_t *stored, size_t n, float *out);
@@ -87,10 +84,7 @@ typedef struct GrnFormInfo
 	 * vector first.  NULL: the form has no such functions.
 	 */
 	bool		(*plain) (const uint8_t *stored);
-	/*
-	 * Squared Euclidean distance, inner product and L1 distance of a query and a stored
-	 * vector.
-	 */
+	/* Squared Euclidean distance, inner product and L1 distance of a query and a stored vector. */
 	float		(*l2) (const float *q, const uint8_t *stored, size_t n);
 	float		(*ip) (const float *q, const uint8_t *stored, size_t n);
 	float		(*l1) (const float *q, const uint8_t *stored, size_t n);
@@ -104,10 +98,7 @@ typedef struct GrnFormInfo
 	 * comparisons.
 	 */
 	bool		rotated;
-	/*
-	 * Squared distance of sa * a and sb * b, two stored vectors.  NULL for floats and rotated
-	 * forms.
-	 */
+	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated forms. */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
 	/* Jaccard distance of two stored vectors.  NULL: computed from floats. */
 	float		(*jaccard) (const uint8_t *a, const uint8_t *b, size_t n);
@@ -171,10 +162,7 @@ extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t
  * address of the numbers.
  */
 extern void *grn_form_begin(GrnForm form, void *stored);
-/*
- * Scales such a row to length 1, by the head if the form has a head.  Returns false if the row
- * is zero.
- */
+/* Scales such a row to length 1, by the head if the form has one.  False: the row is zero. */
 extern bool grn_form_normalise(GrnForm form, void *stored, size_t n);
 /*
  * Writes n numbers as a stored vector of bits.  Each number becomes the nearer of 0 and 1.
@@ -247,10 +235,7 @@ grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, 
  * packed into their form, or rotated.  0: grn_compare() is as fast.
  */
 extern size_t grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n);
-/*
- * Prepares a query at an aligned address.  Returns false if only grn_compare() can compare the
- * query.
- */
+/* Prepares a query at an aligned address.  Returns false if the query needs grn_compare(). */
 extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);
 /* Returns the result of grn_compare() for a prepared query. */
 extern float grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,

@@ -73,10 +73,7 @@ file_cache(const Cgroups *groups, const char *folder)
 	return bytes;
 }
 
-/*
- * Returns the least free room of the cgroup at a path and of all cgroups around it;
- * UINT64_MAX: no limit.
- */
+/* Returns the least free room of a path's cgroup and the cgroups around; UINT64_MAX: no limit. */
 static uint64_t
 room_in(const Cgroups *groups, const char *path)
 {

@@ -65,10 +65,9 @@ grn_least_fine(uint32_t dims)
 }
 
 /*
- * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at most grain
- * items, on nworkers threads (worker < nworkers), and returns at the end of the last piece.
- * Threads take pieces dynamically, so no result may depend on the worker that processes a
- * piece.
+ * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at most grain items, on
+ * nworkers threads (worker < nworkers), and returns at the end of the last piece.  Threads take
+ * pieces dynamically, so no result may depend on the worker that processes a piece.
  */
 typedef void (*GrnRangeFn) (void *arg, int worker, size_t begin, size_t end);
 typedef struct GrnParallel

@@ -36,10 +36,7 @@ typedef struct GrnEntryLengths
  * not matter, and the entries keep their order.
  */
 extern void grn_sort_entries(GrnEntryLengths *e, uint32_t most);
-/*
- * Returns the long entry that a row of this length replaces, or 0 if the row is not longer
- * than any.
- */
+/* Returns the long entry that a row of this length replaces, or 0. */
 extern uint32_t grn_shorter_entry(const GrnEntryLengths *e, float length);
 /* Records that a row of this length has replaced the entry from grn_shorter_entry(). */
 extern void grn_enter_long(GrnEntryLengths *e, float length);

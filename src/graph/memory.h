@@ -19,10 +19,7 @@ typedef struct GrnMemory
 /* Must be set before the first build of a process, and not changed after that. */
 extern GrnMemory grn_memory;
 
-/*
- * Allocates memory aligned to GRN_ALIGNMENT, so any array fits.  Returns NULL if out of
- * memory.
- */
+/* Allocates memory aligned to GRN_ALIGNMENT, so any array fits.  Returns NULL if out of memory. */
 extern void *grn_alloc(size_t bytes);
 /* Allocates count items of `bytes` bytes each, zeroed. */
 extern void *grn_alloc_zeroed(size_t count, size_t bytes);

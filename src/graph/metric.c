@@ -25,10 +25,7 @@
 /* More than double precision loses in between. */
 #define DOUBLE_SLACK 1e-12
 
-/*
- * Returns the share of the sum of absolute values by which rounding may change a sum over dim
- * terms.
- */
+/* Returns the share of the sum of absolute values by which rounding may change a sum. */
 static double
 sum_error(uint32_t dim)
 {

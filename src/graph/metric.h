@@ -71,10 +71,7 @@ typedef enum GrnComparison
 
 /* The comparison of rows with each other, in the space of the graph. */
 #define GRN_BETWEEN_PLACES GRN_COMPARE_L2
-/*
- * The quantity estimated for a query and a coded row, or for two coded rows
- * (stored/estimate.h).
- */
+/* The quantity estimated for a query and a coded row, or for two coded rows (stored/estimate.h). */
 typedef enum GrnEstimated
 {
 	GRN_ESTIMATE_NONE = 0,
@@ -119,19 +116,15 @@ typedef struct GrnMetricInfo
 	 */
 	GrnEstimated own_codes;
 	/*
-	 * For a metric with a surrogate: candidates that a scan's search keeps for each of
-	 * ef_search.  The nearest by the surrogate may not be the nearest by the metric.
-	 * Otherwise 0.
+	 * For a metric with a surrogate: candidates that a scan's search keeps for each of ef_search.
+	 * The nearest by the surrogate may not be the nearest by the metric.  Otherwise 0.
 	 */
 	uint32_t	surrogate_beam;
 	/* entry points that are the longest rows; the remaining entry points are a sample */
 	uint32_t	long_entries;
 	/* Returns the operator's value from the comparison with a stored vector. */
 	double		(*value) (double compared);
-	/*
-	 * Returns a lower bound of the operator's value for the row itself, for any order of
-	 * summation.
-	 */
+	/* Returns a lower bound of the operator's value for the row, in any order of summation. */
 	double		(*bound) (const GrnBound *b);
 	bool		bound_by_norm;	/* bound() and sketch_error() use GrnBound.norm */
 	/*
@@ -142,9 +135,7 @@ typedef struct GrnMetricInfo
 	double		(*sketch_error) (const GrnBound *b);
 } GrnMetricInfo;
 
-/*
- * Returns the entry of a metric, or NULL if id, which may come from elsewhere, is no metric.
- */
+/* Returns the entry of a metric, or NULL if id, which may come from elsewhere, is no metric. */
 extern const GrnMetricInfo *grn_metric(uint32_t id);
 /* Whether p is an entry of the table. */
 extern bool grn_is_metric(const void *p);
@@ -153,10 +144,7 @@ extern const char *grn_metric_name(const GrnMetricInfo *metric);
 /* Returns the entry with a name, or NULL. */
 extern const GrnMetricInfo *grn_metric_named(const char *name);
 
-/*
- * Writes the names of all entries, separated by `between`, to out, cut to size bytes.  Returns
- * out.
- */
+/* Writes all names, separated by `between`, to out, cut to size bytes.  Returns out. */
 extern char *grn_metric_names(const char *between, char *out, size_t size);
 /*
  * Returns the norm unit of scaled rows (space.h): the metric's own unit, or the unit of rows
@@ -164,10 +152,7 @@ extern char *grn_metric_names(const char *between, char *out, size_t size);
  */
 extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves);
 
-/*
- * Returns the floats of a row in a build, before alignment: the dimensions and the row's
- * GrnScale if scaled.
- */
+/* Returns the floats of a row in a build, before alignment, with the GrnScale if scaled. */
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 
 /*

@@ -7,16 +7,12 @@
 
 #include "graph/rows.h"
 
-/*
- * Whether rows may be packed in a form, a number from elsewhere: packed rows must not take
- * more bytes.
- */
+/* Whether a form, a number from elsewhere, packs rows into no more bytes. */
 extern bool grn_may_pack(const GrnRows *rows, uint32_t form);
 /* Returns the shortest form that holds rows [first, first + n) exactly. */
 extern GrnForm grn_pack_form(const GrnRows *rows, size_t first, size_t n);
 /*
- * Packs rows [first, first + n) in a form that grn_may_pack() allows: out [n] of
- * grn_form_bytes().
+ * Packs rows [first, first + n) in a form that grn_may_pack() allows: out [n] of grn_form_bytes().
  */
 extern void grn_pack(const GrnRows *rows, GrnForm form, size_t first, size_t n, void *out);
 

@@ -320,10 +320,7 @@ grn_rotated_norm2(const uint8_t *stored)
 	return head.norm2;
 }
 
-/*
- * Returns the sum of squares of twice the levels' distances from the middle, which are odd
- * integers.
- */
+/* Returns the sum of squares of twice the levels' distances from the middle, odd integers. */
 static inline uint32_t
 sum_of_squares(uint32_t bits, const uint8_t *levels, size_t n)
 {

@@ -19,9 +19,7 @@ typedef struct GrnRotatedHead
 	float		norm2;			/* squared norm of the stored vector */
 } GrnRotatedHead;
 
-/*
- * Functions for GrnFormInfo.  l2, ip and l1 rotate the stored vector back for each comparison.
- */
+/* Functions for GrnFormInfo.  l2, ip and l1 rotate the stored vector back for each comparison. */
 #define GRN_ROTATED_FUNCTIONS(bits) \
 extern bool grn_rotated##bits##_store(const float *x, size_t n, uint8_t *out); \
 extern void grn_rotated##bits##_load(const uint8_t *stored, size_t n, float *out); \
@@ -40,20 +38,15 @@ GRN_ROTATED_FUNCTIONS(1)
 extern void grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *out);
 
 /*
- * grn_rotated_query() prepares a query for many comparisons (bits: 4, 2 or 1): rotated, in
- * signed bytes.  The rounding of the query adds less than a hundredth of the error that the
- * levels have.
+ * grn_rotated_query() prepares a query for many comparisons (bits: 4, 2 or 1): rotated, in signed
+ * bytes.  The rounding of the query adds less than a hundredth of the error that the levels have.
  */
 extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
 extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
-/*
- * Adds `by` and times_head * (norm2 of the stored vector's head) to all further inner products
- * with the query.
- */
+/* Adds `by` + times_head * (the head's norm2) to all further inner products with the query. */
 extern void grn_rotated_raise(void *query, float by, float times_head);
 /*
- * Return |s|^2 of a stored vector s: from the head, and from the levels without the head's
- * norm2.
+ * Return |s|^2 of a stored vector s: from the head, and from the levels without the head's norm2.
  */
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
@@ -64,9 +57,7 @@ extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size
  * if row and stored vector are nearly equal.
  */
 extern double grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
-/*
- * Return the squared distance and the inner product of a prepared query and a stored vector.
- */
+/* Return the squared distance and the inner product of a prepared query and a stored vector. */
 extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 

@@ -42,8 +42,7 @@ grn_row(const GrnRows *rows, size_t i)
 }
 
 /*
- * Starts reading rows [begin, end) from the disk, with one request for each run of adjacent
- * rows.
+ * Starts reading rows [begin, end) from the disk, with one request for each run of adjacent rows.
  */
 extern void grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end);
 
@@ -93,9 +92,7 @@ grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 	return grn_row_distance_of(rows, x, y);
 }
 
-/*
- * Returns the squared distance of the place of row x and a point [dim] with |point|^2 = norm2.
- */
+/* Returns the squared distance of the place of row x and a point [dim] with |point|^2 = norm2. */
 extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2);
 
 /*

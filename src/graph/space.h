@@ -49,8 +49,7 @@ grn_place_norm(float length, float power)
 }
 
 /*
- * Returns the norm, in units, of a row with this |y|^2: at least GRN_SHORTEST, or 0 in the
- * middle.
+ * Returns the norm, in units, of a row with this |y|^2: at least GRN_SHORTEST, or 0 in the middle.
  */
 static inline float
 grn_placed_length(float norm2, float power)
@@ -58,9 +57,7 @@ grn_placed_length(float norm2, float power)
 	return norm2 > 0 ? (float) pow(norm2, -0.5 / power) : 0;
 }
 
-/*
- * Rows of at most this norm count as zero, because 1 / |x| would exceed the range of floats.
- */
+/* Rows of at most this norm count as zero, because 1 / |x| would exceed the range of floats. */
 #define GRN_LEAST_NORM 1e-30
 
 #define GRN_SUMS 8				/* sums side by side, so that additions do not wait for each other */
@@ -111,10 +108,7 @@ grn_append_scale(float *x, size_t n, double unit, float power)
 
 /* Returns the octave of a row with this squared norm, or GRN_NO_OCTAVE. */
 extern int	grn_octave(double norm2);
-/*
- * Returns the norm unit.  counts: [GRN_OCTAVES] rows of each octave.  Returns 1 if there are
- * no rows.
- */
+/* Returns the norm unit, or 1 without rows.  counts: [GRN_OCTAVES] rows of each octave. */
 extern double grn_norm_unit(const uint32_t *counts);
 
 /* Moves x [n], a scaled row, to its place.  unit: the norm unit. */

@@ -25,10 +25,7 @@ typedef struct GrnEvaluation
 	uint32_t	queries;		/* queries to read at most, from the start of the file */
 } GrnEvaluation;
 
-/*
- * Prints degrees, reachability and recall for each graph.  On failure prints a message and
- * returns false.
- */
+/* Prints degrees, reachability and recall of graphs.  False: a message tells the failure. */
 extern bool grn_evaluate(const GrnEvaluation *evaluation);
 
 #endif							/* GRN_EVALUATE_H */

@@ -44,10 +44,7 @@ grn_beam_offer(GrnBeam *b, uint64_t key)
 	b->expanded[at] = false;
 }
 
-/*
- * Marks the nearest unexpanded vertex as expanded and returns its id; GRN_INVALID_ID: all are
- * expanded.
- */
+/* Marks the nearest unexpanded vertex as expanded.  Returns its id, or GRN_INVALID_ID. */
 static inline uint32_t
 grn_beam_next(GrnBeam *b)
 {

@@ -101,10 +101,7 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
 	}
 }
 
-/*
- * Returns the distance of a row from the plane between its two nearest parts, in the unit of
- * the row's home.
- */
+/* Returns a row's distance from the plane between its nearest parts, in its home's unit. */
 static float
 to_border(const Split *s, const NearestParts *nearest, size_t i)
 {
@@ -173,10 +170,7 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/*
- * Counts the sample's rows by part, with guests as soon as there is a border.  Keeps homes and
- * gaps.
- */
+/* Counts the sample's rows by part, with guests if there is a border.  Keeps homes and gaps. */
 static void
 count_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -219,10 +213,9 @@ count(Split *s, GrnParallel *parallel)
 }
 
 /*
- * Computes the unit of each part's weight: the geometric mean of the gap between the two
- * nearest centres of the part's rows.  One unit for all parts would move whole dense clusters
- * back and forth.  So would an arithmetic mean, which a few rows far from a dense cluster
- * dominate.
+ * Computes the unit of each part's weight: the geometric mean of the gap between the two nearest
+ * centres of the part's rows.  One unit for all parts would move whole dense clusters back and
+ * forth.  So would an arithmetic mean, which a few rows far from a dense cluster dominate.
  */
 static void
 find_units(Split *s)
@@ -239,10 +232,7 @@ find_units(Split *s)
 		s->units[c] = sizes[c] > 0 ? expf(s->units[c] / (float) sizes[c]) : 0;
 }
 
-/*
- * Computes by what share each part exceeds the mean size, excess [nparts].  Returns the
- * largest excess.
- */
+/* excess [nparts]: the share by which a part exceeds the mean size.  Returns the largest. */
 static float
 find_excess(const Split *s, float *excess)
 {
@@ -260,11 +250,10 @@ find_excess(const Split *s, float *excess)
 }
 
 /*
- * Changes the weights until the sample's parts have similar sizes, guests counted: a part that
- * is too large gets a larger weight.  Makes `steps` changes, and up to `most` if parts are
- * still uneven.  A change that is too large moves a whole cluster to another part, so the
- * result is the weights with the smallest largest part.  s->sizes are the sizes for these
- * weights.
+ * Changes the weights until the sample's parts have similar sizes, guests counted: a part that is
+ * too large gets a larger weight.  Makes `steps` changes, and up to `most` if parts are still
+ * uneven.  A change that is too large moves a whole cluster to another part, so the result is the
+ * weights with the smallest largest part.  s->sizes are the sizes for these weights.
  */
 static void
 balance(Split *s, int steps, int most, GrnParallel *parallel)

@@ -99,10 +99,7 @@ find_near(const Connect *c, uint32_t x)
 	return grn_beam_nearest(&beam);
 }
 
-/*
- * Searches for the unreached vertices without a reached neighbour, in words [begin, end) of 64
- * vertices.
- */
+/* Searches for the unreached vertices without reached neighbours, in words [begin, end). */
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
 {

@@ -21,9 +21,7 @@ extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
  */
 extern size_t grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 							   size_t nreached, GrnParallel *parallel, void *workspace);
-/*
- * Returns the number of vertices reachable from entry.  workspace: grn_connect_bytes(n) bytes.
- */
+/* Returns the number of vertices reachable from entry.  workspace: grn_connect_bytes(n) bytes. */
 extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry,
 							GrnParallel *parallel, void *workspace);
 

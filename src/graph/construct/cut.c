@@ -74,10 +74,7 @@ grn_cut_place_arrays(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t
 	s->parts->home = grn_take(&a, n, sizeof(uint32_t));
 	s->parts->guest = grn_take(&a, n, sizeof(uint32_t));
 	s->parts->members = grn_take(&a, most_members(n, overlap), sizeof(uint32_t));
-	/*
-	 * The place does not depend on the number of parts, because grn_parts_deal() changes the
-	 * number.
-	 */
+	/* The place must not depend on the number of parts, which grn_parts_deal() changes. */
 	s->parts->landmarks = grn_take(&a, GRN_MAX_PARTS * LANDMARKS, sizeof(uint32_t));
 	s->order = grn_take(&a, size, sizeof(uint32_t));
 	s->numbers = grn_take(&a, size, sizeof(uint32_t));
@@ -105,10 +102,7 @@ grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap)
 
 /* ---- members ---- */
 
-/*
- * For rows [begin, end) on a disk: tells the kernel which rows the loop at position `at` reads
- * next.
- */
+/* For rows [begin, end) on a disk: tells the kernel which rows follow position `at`. */
 static void
 prefetch_rows(const Split *s, size_t at, size_t begin, size_t end)
 {
@@ -185,8 +179,7 @@ count_blocks(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Appends the landmarks that are not yet members of part c.  Returns the position behind the
- * last.
+ * Appends the landmarks that are not yet members of part c.  Returns the position behind the last.
  */
 static size_t
 put_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t position)
@@ -201,9 +194,7 @@ put_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t position)
 	return position;
 }
 
-/*
- * Turns counts into the first position of each block, and appends the landmarks of each part.
- */
+/* Turns counts into the first position of each block, and appends the landmarks of each part. */
 static void
 find_places(Split *s, size_t blocks)
 {

@@ -35,10 +35,7 @@ typedef struct Split
 	uint32_t   *counts;			/* [blocks][2 * nparts] rows at home, and guests; later positions */
 } Split;
 
-/*
- * The nearest part of some rows, the second nearest part, and the difference of their
- * distances.
- */
+/* The nearest part of some rows, the second nearest part, and the difference of their distances. */
 typedef struct NearestParts
 {
 	uint32_t	home[ROWS];

@@ -37,9 +37,7 @@ typedef struct Deal
 	const Piece *halved;
 } Deal;
 
-/*
- * Returns the squared distance of row v from ends[0] minus the squared distance from ends[1].
- */
+/* Returns the squared distance of row v from ends[0] minus the squared distance from ends[1]. */
 static float
 side_of(const Deal *d, const Piece *piece, uint32_t v)
 {
@@ -76,10 +74,7 @@ find_ends(const Deal *d, const uint32_t *members, size_t n, Piece *piece)
 	}
 }
 
-/*
- * Stores each member's side of the plane in home[], which is unused until the member's new
- * part is known.
- */
+/* Stores each member's side of the plane in home[], until the new part is known. */
 static void
 side_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -180,9 +175,7 @@ halve(Deal *d, uint32_t *members, size_t n, uint32_t part, uint32_t count, doubl
 	return number;
 }
 
-/*
- * Returns the half of a piece that contains row v.  Rows on the plane are divided at random.
- */
+/* Returns the half of a piece that contains row v.  Rows on the plane are divided at random. */
 static uint32_t
 half_of(const Deal *d, const Piece *piece, uint32_t v)
 {

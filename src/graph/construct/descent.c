@@ -33,10 +33,7 @@
 #define WINDOW 256				/* positions to each side that half of the first neighbours come
 								 * from */
 
-/*
- * A key on the way to an inbox.  The push is delayed while the inbox is being loaded into the
- * cache.
- */
+/* A key on the way to an inbox.  The push waits while the inbox is loaded into the cache. */
 typedef struct Push
 {
 	uint32_t	to;
@@ -357,10 +354,7 @@ reverse_range(void *arg, int worker, size_t begin, size_t end)
 
 /* ---- start and end ---- */
 
-/*
- * Converts rows to signed bytes, by vertex.  Sets d->not_bytes if a value is not an integer
- * from 0 to 255.
- */
+/* Rows as signed bytes, by vertex.  d->not_bytes: a value is no integer from 0 to 255. */
 static void
 bytes_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -593,9 +587,7 @@ slices_of(size_t n)
 	return n / SLICE_ROWS < MOST_SLICES ? n / SLICE_ROWS + 1 : MOST_SLICES;
 }
 
-/*
- * Runs one outer iteration.  Returns false if progress cancels.  done and total count slices.
- */
+/* Runs one outer iteration.  Returns false if progress cancels.  done and total count slices. */
 static bool
 run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
 					void *progress_ctx, uint64_t *done, uint64_t total)
@@ -620,10 +612,7 @@ run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgr
 		}
 		d->read = d->write;
 		d->write = swap;
-		/*
-		 * All inboxes are empty, so later rounds would change nothing.  Few rows reach this
-		 * state early.
-		 */
+		/* All inboxes are empty, so later rounds would change nothing. */
 		if (!d->moving)
 		{
 			*done += (rounds - 1 - inner) * slices;
@@ -676,9 +665,7 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 		}
 		if (outer + 1 == d.params.t1)
 		{
-			/*
-			 * Keys pushed in the last round were pruned.  Only edges of pools may fill lists.
-			 */
+			/* Keys pushed in the last round were pruned.  Only edges of pools may fill lists. */
 			parallel->run(parallel, n, 64 * GRAIN, empty_range, &d);
 			d.params.rho = 1.0f;
 		}

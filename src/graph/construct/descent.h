@@ -18,10 +18,7 @@
  */
 extern size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
 
-/*
- * Returns the dimensions of rows that are copied and compared as bytes; 0 if rows are compared
- * in place.
- */
+/* Returns the dimensions of rows that are copied as bytes; 0: rows are compared in place. */
 static inline uint32_t
 grn_copied_dims(const GrnRows *rows)
 {

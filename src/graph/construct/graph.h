@@ -7,8 +7,7 @@
 #include "graph/grn.h"
 
 /*
- * Adjacency lists: the neighbours of vertex v are ids[v * degree ..  + counts[v]), nearest
- * first.
+ * Adjacency lists: the neighbours of vertex v are ids[v * degree ..  + counts[v]), nearest first.
  */
 typedef struct GrnGraph
 {
@@ -19,9 +18,8 @@ typedef struct GrnGraph
 } GrnGraph;
 
 /*
- * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own
- * neighbour, no neighbour is repeated.  Otherwise returns a description of the fault, and
- * *bad_vertex.
+ * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own neighbour,
+ * no neighbour is repeated.  Otherwise returns a description of the fault, and *bad_vertex.
  */
 extern const char *grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex);
 /* Checks vertices [begin, end), so that threads can share the work. */

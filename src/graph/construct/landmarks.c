@@ -48,10 +48,7 @@ landmark_range(void *arg, int worker, size_t begin, size_t end)
 			chance = ldexp((double) grn_random(s->seed, UINT64_C(0x6C616E64), at), -64) * all;
 			for (size_t i = 0; i < n && chance >= 0; i++)
 			{
-				/*
-				 * A row drawn before has distance 0 and must not be drawn again, whatever the
-				 * rounding.
-				 */
+				/* A row drawn before has distance 0 and must not be drawn again. */
 				next = distances[i] > 0 ? i : next;
 				chance -= (double) distances[i];
 			}

@@ -44,10 +44,7 @@ grn_put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count)
 	d->graph->counts[v] = 0;	/* counts additions_of() until the end */
 }
 
-/*
- * Makes lists of the survivors and, up to the degree, of the nearest vertices that chose this
- * vertex.
- */
+/* Makes lists of survivors and, up to the degree, the nearest vertices that chose this vertex. */
 static void
 list_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -96,10 +93,7 @@ insert_id(uint32_t *table, uint32_t id)
 	return true;
 }
 
-/*
- * Offers a panel of candidates to the `room` smallest keys, which are sorted.  Returns the new
- * count.
- */
+/* Offers a panel of candidates to the `room` smallest keys, sorted.  Returns their number. */
 static uint32_t
 offer(const Descent *d, size_t v, GrnPanel *panel, uint64_t *nearest, uint32_t count,
 	  uint32_t room)
@@ -186,10 +180,7 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/*
- * Computes the distances of a list's vertices, exactly even if the descent compared
- * projections.
- */
+/* Computes the distances of a list's vertices, exactly even if the descent compared projections. */
 static void
 exact_keys(const Descent *d, size_t v, const uint32_t *ids, uint32_t count, uint64_t *keys)
 {

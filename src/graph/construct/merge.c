@@ -30,10 +30,7 @@ typedef struct Merge
 	bool		on_disk;
 } Merge;
 
-/*
- * Tells the kernel which bytes are read next, unless the kernel was told of their pages
- * lately.
- */
+/* Tells the kernel which bytes are read next, unless the kernel was told of their pages lately. */
 static void
 prefetch_bytes(uintptr_t * prefetched, const void *base, size_t bytes)
 {

@@ -55,10 +55,7 @@ list_of(const Navigation *n, uint32_t v)
 	return n->graph->ids + (size_t) v * n->graph->degree;
 }
 
-/*
- * Gathers all neighbours of v.  Ids are checked, because lists from a GPU have not been
- * checked yet.
- */
+/* Gathers all neighbours of v.  Ids from a GPU have not been checked before. */
 static void
 gather_list(const Navigation *n, uint32_t v, GrnPanel *panel)
 {

@@ -96,10 +96,7 @@ grn_project_bytes(size_t n, uint32_t dim)
 	return place_arrays(&arrays, &fit, NULL);
 }
 
-/*
- * Computes coordinates [.][stride] of rows [begin, end), at most BLOCK, in the projected space
- * before scaling.
- */
+/* Computes projected coordinates [.][stride] of rows [begin, end), at most BLOCK, unscaled. */
 static void
 project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end,
 			  float *out, size_t stride)
@@ -201,10 +198,7 @@ find_scale(GrnProject *p, Sizes *sizes, GrnParallel *parallel)
 		p->scale = 127.0f / most;
 }
 
-/*
- * Computes the mean of the few rows, [dim].  Returns the sum of their squared distances from
- * the mean.
- */
+/* mean [dim] of the few rows.  Returns the sum of their squared distances from the mean. */
 static double
 find_mean(const Sizes *s, float *mean)
 {
@@ -278,8 +272,7 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 }
 
 /*
- * Converts coordinates to bytes.  The comparisons turn a NaN, from overflow, into a byte as
- * well.
+ * Converts coordinates to bytes.  The comparisons turn a NaN, from overflow, into a byte as well.
  */
 static void
 store_bytes(const float *restrict u, uint32_t n, float scale, int8_t *restrict out)

@@ -32,10 +32,7 @@ extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t s
  * keep enough of the part's variance; otherwise all coordinates become bytes.
  */
 extern void grn_project_part(GrnProject *project, const GrnRows *rows, GrnParallel *parallel, float *mean);
-/*
- * Projects rows [begin, end) to out [.][stride], padded with zeros, and computes terms [.][2]
- * for a GrnTile.
- */
+/* Projects rows [begin, end) to out [.][stride], padded with 0; terms [.][2]: of a GrnTile. */
 extern void grn_project_rows(const GrnProject *project, const GrnRows *rows, size_t begin,
 							 size_t end, size_t stride, int8_t *out, int32_t *terms);
 

@@ -15,9 +15,7 @@ grn_is_reached(const uint64_t *reached, uint32_t v)
 	return __atomic_load_n(&reached[v / 64], __ATOMIC_RELAXED) >> v % 64 & 1;
 }
 
-/*
- * Adds v.  Returns false if the set has v already.  Several threads may add vertices at once.
- */
+/* Adds v.  Returns false if the set has v already.  Several threads may add vertices at once. */
 static inline bool
 grn_reach_add(uint64_t *reached, uint32_t v)
 {

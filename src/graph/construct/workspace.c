@@ -18,10 +18,7 @@ grn_finish_bytes(size_t n)
 	return larger(grn_connect_bytes(n), GRN_CUT_ORDER_BYTES(n));
 }
 
-/*
- * The steps of a build use the scratch space in turn: numbering rows, the codec's fit, the
- * graph's end.
- */
+/* Steps use the scratch space in turn: numbering rows, the codec's fit, the graph's end. */
 static uint64_t
 scratch_bytes(const GrnWorkNeeds *needs)
 {

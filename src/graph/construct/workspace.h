@@ -47,20 +47,14 @@ typedef struct GrnWork
 /* Places the arrays in the workspace.  With work NULL only the bytes are valid. */
 extern GrnWork grn_lay_out_work(const GrnWorkNeeds *needs, char *work);
 
-/*
- * Returns the bytes of the earlier comparison of n rows: n ranks, n hashes, and the slots of
- * their table.
- */
+/* Returns the bytes of the earlier comparison of n rows: ranks, hashes and their table. */
 static inline uint64_t
 grn_compare_work_bytes(uint64_t n)
 {
 	return grn_aligned(n * sizeof(uint32_t)) + n * (sizeof(uint64_t) + 2 * sizeof(uint32_t));
 }
 
-/*
- * Returns the bytes of scratch in which a graph of n vertices is connected and put into the
- * order of pages.
- */
+/* Returns the bytes of scratch for connecting and ordering a graph of n vertices. */
 extern size_t grn_finish_bytes(size_t n);
 
 #endif							/* GRN_WORKSPACE_H */

@@ -47,10 +47,7 @@ grn_factor_length(GrnFactor f)
 	return x * GRN_LENGTH_ONE;
 }
 
-/*
- * Rounds length >= 0 and alpha >= 0, both in their units.  Numbers out of range become the
- * largest.
- */
+/* Rounds length >= 0 and alpha >= 0, in their units.  Numbers out of range become the largest. */
 extern GrnFactor grn_factor(float length, float alpha);
 
 /*
@@ -70,10 +67,9 @@ typedef struct GrnEstimate
 
 /*
  * A query in the form in which codes are multiplied with the query.  The first end4 bytes of a
- * code have two dimensions each, of 4 bits; the bytes up to end2 have four dimensions of 2
- * bits; the remaining bytes have eight of 1 bit.  plane[s][i] is the factor of the dimension
- * that begins at bit s of byte i, or 0 if no dimension begins at bit s or byte i is past the
- * code.
+ * code have two dimensions each, of 4 bits; the bytes up to end2 have four dimensions of 2 bits;
+ * the remaining bytes have eight of 1 bit.  plane[s][i] is the factor of the dimension that begins
+ * at bit s of byte i, or 0 if no dimension begins at bit s or byte i is past the code.
  */
 #define GRN_MAX_CODE_BYTES 128
 
@@ -151,10 +147,7 @@ typedef struct GrnDistTable
 	/* out[s / bits * n + i] = step * (bits s to s + bits of code[i] - middle), s = 0, bits... < 8 */
 	void		(*unpack) (const uint8_t *code, size_t n, uint32_t bits, float middle, float step,
 						   float *out);
-	/*
-	 * out[j] += inner product of a and row j of b, n floats; ldb: floats between the starts of
-	 * two rows
-	 */
+	/* out[j] += inner product of a and row j of b, n floats; ldb: floats from row to row */
 	void		(*ip_rows) (const float *a, const float *b, size_t ldb, size_t n,
 							uint32_t rows, float *out);
 	/* ip_rows for 16-bit integers with sums below 2^31; all versions return equal sums */
@@ -178,10 +171,7 @@ typedef struct GrnDistTable
 
 extern const GrnDistTable *grn_dist;	/* set by grn_dist_init() */
 
-/*
- * Chooses the version.  Repeated calls have no effect.  Not thread-safe: call before the start
- * of threads.
- */
+/* Chooses the version, once.  Not thread-safe: call before the start of threads. */
 extern void grn_dist_init(void);
 
 /* Returns the number of versions that the processor can run, and the versions, plain first. */

@@ -36,8 +36,7 @@
 #include "graph/kernels/dist_wide_impl.h"
 
 /*
- * Returns the sums of four vectors within each 128-bit lane, in the order v[0], v[1], v[2],
- * v[3].
+ * Returns the sums of four vectors within each 128-bit lane, in the order v[0], v[1], v[2], v[3].
  */
 static inline AVX512 __m512i
 lane_sums_512(const __m512i *v)
@@ -88,9 +87,8 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 }
 
 /*
- * Loads four int32 of each of up to 16 codes: lane c of to[i] is number i of code c.  left:
- * bytes from `codes` to the end of a code; missing bytes are 0.  Lanes from n on repeat the
- * last code.
+ * Loads four int32 of each of up to 16 codes: lane c of to[i] is number i of code c.  left: bytes
+ * from `codes` to the end of a code; missing bytes are 0.  Lanes from n on repeat the last code.
  */
 static inline __attribute__((always_inline)) AVX512 void
 transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, __m512i *to)
@@ -148,10 +146,9 @@ by_fours(const GrnCodePlanes *q)
 }
 
 /*
- * DOT_KERNEL multiplies 16 codes at a time.  Short codes are multiplied four bytes at a time,
- * one code in each lane.  Long codes are summed 64 bytes at a time into one vector for each
- * code, and the 16 vectors are reduced together.  step is a constant wherever these functions
- * are inlined.
+ * DOT_KERNEL multiplies 16 codes at a time.  Short codes are multiplied four bytes at a time, one
+ * code in each lane.  Long codes are summed 64 bytes at a time into one vector for each code, and
+ * the 16 vectors are reduced together.  step is a constant wherever these functions are inlined.
  */
 #define DOT_KERNEL(name, ATTR, BYTES) \
 static inline __attribute__((always_inline)) ATTR void \

@@ -122,8 +122,7 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 }
 
 /*
- * Eight sums hide the latency of the multiply-add.  For W = 16 even and odd k have separate
- * sums.
+ * Eight sums hide the latency of the multiply-add.  For W = 16 even and odd k have separate sums.
  */
 #define SUMS (GRN_COLUMNS / W)	/* sums of a row */
 #define SETS (2 / SUMS)
@@ -142,10 +141,7 @@ KERNEL(add_columns) (const float *a, size_t lda, const float *b, size_t k, FLOAT
 	}
 }
 
-/*
- * Inserts a row into the nearest rows of W columns.  distances and rows point to the first of
- * the W columns.
- */
+/* Inserts a row into the nearest rows of W columns.  distances, rows: the first column. */
 static inline WIDE void
 KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 {

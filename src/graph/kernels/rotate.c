@@ -18,9 +18,7 @@
 typedef float Lanes __attribute__((vector_size(sizeof(float) * LANES), aligned(4), may_alias));
 typedef int32_t Words __attribute__((vector_size(sizeof(int32_t) * LANES), aligned(4), may_alias));
 
-/*
- * Returns 64 random bits.  The bits must never change, because stored vectors depend on them.
- */
+/* Returns 64 random bits.  The bits must never change, because stored vectors depend on them. */
 static uint64_t
 random_bits(uint64_t i)
 {
@@ -82,9 +80,7 @@ butterfly(float *a, float *b, size_t n, float scale)
 	}
 }
 
-/*
- * Does the last two steps of a transform.  The partners of these steps are in the same vector.
- */
+/* Does the last two steps of a transform.  The partners of these steps are in the same vector. */
 static void
 butterflies_of_lanes(float *x, size_t n, float scale)
 {
