@@ -16,9 +16,9 @@ my %ceiling = (
 	'cuda' => [ 6.0, 3 ],
 	'src/am' => [ 6.0, 5 ],
 	'src/am/attr' => [ 12.0, 6 ],
-	'src/am/create' => [ 11.5, 29 ],
+	'src/am/create' => [ 6.0, 9 ],
 	'src/am/write' => [ 8.7, 21 ],
-	'src/builder' => [ 12.0, 41 ],
+	'src/builder' => [ 6.0, 5 ],
 	'src/graph/stored' => [ 6.0, 6 ],
 );
 

@@ -54,8 +54,7 @@ typedef struct WriteShared
 	pg_atomic_uint64 next_sorted;	/* first share of nodes that no process sorts into lists */
 	pg_atomic_uint64 next_node; /* first node that no process checks */
 	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn(), for pages with nodes */
-	pg_atomic_uint64 next_list_turn;	/* next turn of stretch_of_turn(), for pages with records
-										 * of lists */
+	pg_atomic_uint64 next_list_turn;	/* the same for pages of lists */
 	pg_atomic_uint32 list_writers;	/* processes that write pages of lists while nodes are written */
 	pg_atomic_uint64 pages_done;
 	GrnndGrouping groups;
@@ -71,8 +70,7 @@ typedef enum Step
 	COUNTING,					/* count the rows of lists */
 	PLANNING,					/* the leader plans the lists and the pages */
 	CHECKING,					/* check nodes, and sort rows into lists */
-	WRITING_NODES,				/* write nodes, put lists into groups, and write the lists that are
-								 * ready */
+	WRITING_NODES,				/* write nodes, group lists, and write lists with groups */
 	WRITING_LISTS				/* write the remaining lists */
 } Step;
 
@@ -90,10 +88,7 @@ grnnd_check_records(uint64 records)
 				 errhint("Partition the table.")));
 }
 
-/*
- * Finds the nodes whose TIDs need further records, in the order of nodes.  The table of chains
- * reuses segment ORDER, which is not needed any more.
- */
+/* Finds the nodes whose TIDs need further records.  The table of chains reuses segment ORDER. */
 static void
 plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 {
@@ -497,10 +492,7 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 		/* Rows in place are in random order, so all rows should be in memory. */
 		if (shared->result.rows_in_place && report)
 			grn_pages_ahead(new->vectors.base, bytes);
-		/*
-		 * Needed pages of moved rows are requested in advance.  Read-ahead around a page would push
-		 * requested pages out of memory.
-		 */
+		/* Pages are requested in advance; read-ahead would push them out of memory. */
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
 	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
@@ -655,10 +647,7 @@ report_emptied(void *arg, uint64 done, uint64 of)
 	grnnd_report_stretch(&stretch, done, of);
 }
 
-/*
- * Frees all memory of the build, shared among all participants.  No process reads the memory any
- * more.
- */
+/* Frees all memory of the build, with the help of all participants. */
 static void
 free_memory(GrnndBuild *build, WriteShared *shared)
 {
@@ -667,10 +656,7 @@ free_memory(GrnndBuild *build, WriteShared *shared)
 	grnnd_mapping_empty(build->map, &shared->emptying, report_emptied, build);
 }
 
-/*
- * Initializes the new index from the builder's result.  Checks the result except the lists of
- * neighbours.
- */
+/* Initializes the new index from the builder's result.  Checks the result except the lists. */
 static void
 accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 {
