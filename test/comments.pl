@@ -15,7 +15,6 @@ my %ceiling = (
 	'src/graph/construct' => [ 6.0, 3 ],
 	'cuda' => [ 6.0, 3 ],
 	'src/am' => [ 6.0, 5 ],
-	'src/am/attr' => [ 12.0, 6 ],
 	'src/am/create' => [ 6.0, 9 ],
 	'src/am/write' => [ 8.7, 21 ],
 	'src/builder' => [ 6.0, 5 ],

@@ -1,5 +1,5 @@
 /*
- * attribute.c - the types of filter columns: their values' keys and bytes.
+ * attribute.c - the types of filter columns: keys and bytes of their values.
  */
 #include "am/attr/attribute.h"
 
@@ -53,7 +53,7 @@ bool_key(const GrnndAttr *attr, Datum value, Oid type)
 	return DatumGetBool(value);
 }
 
-/* In the order of numbers: -0 is 0, and NaN the largest, as in PostgreSQL. */
+/* Keys order as numbers do: -0 equals 0, and NaN is the largest, as in PostgreSQL. */
 static int64
 double_key(double x)
 {
@@ -81,7 +81,7 @@ float_key(const GrnndAttr *attr, Datum value, Oid type)
 	}
 }
 
-/* Rounded to a double, which keeps the order but for numbers that become equal. */
+/* The number is rounded to a double.  The order is kept, except that some numbers become equal. */
 static int64
 numeric_key(const GrnndAttr *attr, Datum value, Oid type)
 {
@@ -95,8 +95,8 @@ date_key(const GrnndAttr *attr, Datum value, Oid type)
 }
 
 /*
- * Also of a date, as the operators compare it: one beyond all timestamps is next to infinity,
- * which is the largest key or the least.
+ * Returns the key of a timestamp, or of a date as the comparison operators convert dates: a
+ * date beyond all timestamps is next to infinity, the largest or the least key.
  */
 static int64
 timestamp_key(const GrnndAttr *attr, Datum value, Oid type)
@@ -177,9 +177,9 @@ attr_type(Oid type)
 	return &attr_types[i];
 }
 
-/* Does the key of a type know values of the other one? */
+/* Whether keys of values of both types compare as the values do. */
 static bool
-knows_type(Oid type, Oid other)
+keys_compare(Oid type, Oid other)
 {
 	const GrnndAttrType *t = attr_type(type);
 
@@ -191,7 +191,7 @@ knows_type(Oid type, Oid other)
 bool
 grnnd_attr_answers(Oid type, Oid other, int strategy)
 {
-	if (!knows_type(type, other))
+	if (!keys_compare(type, other))
 		return false;
 	switch (attr_type(type)->kind)
 	{
@@ -206,8 +206,8 @@ grnnd_attr_answers(Oid type, Oid other, int strategy)
 }
 
 /*
- * Strategies 2 to 6 are those of btree families, less 1.  A type without an order has the equality
- * of its hash family, by whose function the keys are made.
+ * Strategies 2 to 6 are the strategies of btree families, plus 1.  A type without an order has
+ * the equality operator of its hash family, whose hash function makes the keys.
  */
 bool
 grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
@@ -225,7 +225,10 @@ grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
 
 /* ---- columns ---- */
 
-/* Of a column's type, or of its array's elements. */
+/*
+ * Returns the hash function of a column's type, or of the column's array elements.  Error:
+ * 42883 if there is none.
+ */
 static FmgrInfo *
 hash_function(const GrnndAttrSource *source, GrnndAttr *attr)
 {
@@ -313,7 +316,7 @@ grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column
 
 /* ---- bytes ---- */
 
-/* A float's key goes by way of the double back to the float that it came from. */
+/* Converts a float's key by way of the double back to the float. */
 static float
 key_to_single(int64 key)
 {
@@ -431,8 +434,8 @@ grnnd_attr_rank(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 i, cons
 }
 
 /*
- * The byte of an array: each of its bits stands for eight of the key's.  Where all are set, it
- * says nothing.
+ * Returns the signature of an array: each bit stands for eight bits of the key.  A byte with
+ * all bits set says nothing.
  */
 static uint8
 sign_array(int64 key)

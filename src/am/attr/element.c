@@ -1,15 +1,17 @@
 /*
- * element.c - elements of arrays: their bits in keys, their classes, and which of them have lists.
+ * element.c - elements of arrays: their bits in keys, their classes, and the classes that have
+ * lists.
  *
- * Records keep 64 bits of an array.  These do not say which elements it has, so a row is added to
- * lists by the array itself.  A class is 16 bits of an element's hash.  The book of an array column
- * names the classes that have no list, because too many rows have them.
+ * Records keep 64 bits of an array.  The bits do not tell which elements the array has, so the
+ * array itself decides which lists a row is added to.  A class is 16 bits of an element's
+ * hash.  The book of an array column names the classes without a list, which too many rows
+ * have.
  */
 #include "am/attr/attribute.h"
 
 #include "utils/array.h"
 
-/* The hashes of an array's elements, palloc'd; NULL elements are left out. */
+/* Returns the hashes of an array's elements, palloc'd, without NULL elements. */
 static uint32 *
 element_hashes(const GrnndAttr *attr, Datum array, uint32 *nhashes)
 {
@@ -33,9 +35,9 @@ element_hashes(const GrnndAttr *attr, Datum array, uint32 *nhashes)
 }
 
 /*
- * The six lowest bits of the hash choose the key's bit.  They are the lowest of the class as well,
- * so that the key tells whether an array may have an element of a class.  The other ten mix all
- * bits.
+ * The six lowest bits of the hash choose the key's bit, and are the lowest six bits of the
+ * class.  The key therefore tells whether an array may have an element of a class.  The upper
+ * ten bits of the class mix all bits of the hash.
  */
 #define KEY_BITS 64
 
@@ -165,7 +167,7 @@ grnnd_class_rank(const GrnSigBook *book, uint16 class, uint32 *rank)
 {
 	uint32		at = grn_find_key(book->keys, book->count, class);
 
-	/* GRNND_MANY_RANK is no class's */
+	/* No class has GRNND_MANY_RANK, because the last bit is set. */
 	*rank = (uint32) class << 16 | 1;
 	return at == book->count || book->keys[at] != class;
 }
@@ -214,15 +216,15 @@ grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 colum
 bool
 grnnd_bits_allow(uint64 bits, uint32 rank)
 {
-	/* (a rank begins with the class) */
+	/* The upper 16 bits of a rank are the class. */
 	return rank == GRNND_MANY_RANK || (bits >> (rank >> 16) % KEY_BITS & 1) != 0;
 }
 
 /*
- * The most frequent elements are left out until the others take no more than they may, or than the
- * lists of another column take.  But none is left out that a smaller share of the rows has than
- * LEAST_LEFT_OUT: no other way is good for those.  No list pays for an element that a larger share
- * has than MOST_LISTED.
+ * The most frequent classes get no list, until the remaining lists are within the budget of
+ * grnnd_most_listed().  A class below the frequency LEAST_LEFT_OUT always gets a list, because
+ * no other access path is good for so few rows.  A class above MOST_LISTED never gets a list,
+ * because the graph is faster.
  */
 #define LEAST_LEFT_OUT 0.005
 #define MOST_LISTED 0.25

@@ -1,16 +1,19 @@
 /*
- * filter.c - a scan's conditions on filter columns.
+ * filter.c - the conditions of a scan on filter columns.
  *
- * Each condition becomes a test of the column's key: that it is in a range, is one of a list,
- * has some or all of an array's bits, or is NULL or not.  Where records have signatures, it
- * also becomes a set of those that may pass.
+ * Each condition becomes a test of the column's key: the key is in a range, is in a list of
+ * keys, has some or all bits of an array, is NULL, or is not NULL.  If records have
+ * signatures, each test also becomes a set of signature bytes that may pass.
  */
 #include "am/attr/attribute.h"
 
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-/* Elements of a test whose lists are looked at; each look costs a page of the directory. */
+/*
+ * The most elements of a test whose lists are compared.  Each comparison reads a page of the
+ * directory.
+ */
 #define MOST_CHOICES 8
 
 typedef enum TestKind
@@ -27,12 +30,12 @@ typedef struct GrnndTest
 {
 	TestKind	kind;
 	uint32		column;
-	int64		least;			/* range: both are in it */
+	int64		least;			/* for a range: least and most are inside */
 	int64		most;
-	int64	   *keys;			/* [nkeys] list: ascending */
+	int64	   *keys;			/* [nkeys] for a list: ascending */
 	uint32		nkeys;
-	int64		bits;			/* overlaps, contains: the elements', */
-	uint16	   *classes;		/* and their classes [nclasses] */
+	int64		bits;			/* for overlaps and contains: bits of the elements */
+	uint16	   *classes;		/* classes of the elements, [nclasses] */
 	uint32		nclasses;
 } Test;
 
@@ -73,7 +76,7 @@ passes(const GrnFilter *self, const uint8_t *values)
 	return true;
 }
 
-/* Makes the test of a comparison with one key.  False: no key passes. */
+/* Makes the test of a comparison with one key.  Returns false if no key passes. */
 static bool
 set_range(Test *t, int strategy, int64 key, bool exact)
 {
@@ -83,7 +86,7 @@ set_range(Test *t, int strategy, int64 key, bool exact)
 	switch ((GrnndAttrStrategy) strategy)
 	{
 		case GRNND_LESS_STRATEGY:
-			/* a value that is less may have the same key if that is not exact */
+			/* If keys are not exact, a smaller value may have the same key. */
 			if (exact && key == PG_INT64_MIN)
 				return false;
 			t->most = key - exact;
@@ -109,7 +112,7 @@ set_range(Test *t, int strategy, int64 key, bool exact)
 	elog(ERROR, "unknown strategy %d of a condition on a grnnd index", strategy);
 }
 
-/* Makes the test of a comparison with any of an array.  False: no key passes. */
+/* Makes the test of a comparison with any element of an array.  Returns false if no key passes. */
 static bool
 set_list(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 {
@@ -139,7 +142,7 @@ set_list(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 	return true;
 }
 
-/* Makes the test of an array's elements.  False: no array passes. */
+/* Makes the test of an array's elements.  Returns false if no array passes. */
 static bool
 set_elements(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 {
@@ -148,7 +151,7 @@ set_elements(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 	return t->nclasses > 0 || t->kind == TEST_CONTAINS;
 }
 
-/* The same of its signature. */
+/* Adds the signature bytes of arrays that may pass the test. */
 static void
 fill_array_set(GrnSigSet *set, const Test *t)
 {
@@ -159,7 +162,7 @@ fill_array_set(GrnSigSet *set, const Test *t)
 			grn_sig_add_byte(set, (uint8_t) byte);
 }
 
-/* The bytes that a column's signature may have where the test is passed. */
+/* Computes the bytes that a column's signature may have if a row passes the test. */
 static void
 fill_set(GrnSigSet *set, const Test *t, const GrnSigBook *book)
 {
@@ -188,7 +191,7 @@ fill_set(GrnSigSet *set, const Test *t, const GrnSigBook *book)
 	}
 }
 
-/* Adds the set of a test; tests of one column have one set together. */
+/* Adds the set of a test.  All tests of one column share a set. */
 static void
 add_set(GrnSigSet *sets, uint32 *nsets, const Test *t, const GrnSigBook *book)
 {
@@ -207,7 +210,7 @@ add_set(GrnSigSet *sets, uint32 *nsets, const Test *t, const GrnSigBook *book)
 		sets[i].passes[byte] &= set.passes[byte];
 }
 
-/* Adds the test of one key. */
+/* Adds the test of one scan key. */
 static void
 add_test(GrnndFilter *f, const ScanKeyData *key)
 {
@@ -215,7 +218,7 @@ add_test(GrnndFilter *f, const ScanKeyData *key)
 	const GrnndAttr *attr;
 	Oid			type;
 
-	/* rows without a vector are in no index */
+	/* Rows without a vector are not in the index. */
 	if (key->sk_attno == 1)
 	{
 		if (!(key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL)))
@@ -247,7 +250,7 @@ add_test(GrnndFilter *f, const ScanKeyData *key)
 	}
 }
 
-/* The keys that all tests of a column's range allow together. */
+/* Returns the range that all range tests of a column allow together. */
 static Test
 column_range(const GrnndFilter *filter, uint32 column)
 {
@@ -277,7 +280,7 @@ grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books, const ScanKe
 	f->tests = palloc0(nkeys * sizeof(Test));
 	for (int i = 0; i < nkeys; i++)
 		add_test(f, &keys[i]);
-	/* as where a parameter is the end of a range that begins beyond it */
+	/* A parameter may make the end of a range smaller than its start. */
 	for (uint32 i = 0; i < f->ntests; i++)
 	{
 		Test		range = column_range(f, f->tests[i].column);
@@ -309,7 +312,7 @@ compare_ranks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts single ranks and drops those that come twice. */
+/* Sorts single ranks and drops repeated ranks. */
 static uint32
 sort_ranks(GrnndRanks *ranks, uint32 n)
 {
@@ -323,8 +326,8 @@ sort_ranks(GrnndRanks *ranks, uint32 n)
 }
 
 /*
- * The lists of an array's elements: of one of those that it contains, or of all that it may
- * overlap.  Rows with many elements are in none of these, but in their own.
+ * Finds the lists of an array's elements: for @> the list of one element, for && the lists of all
+ * elements.  Rows with too many elements are not in these lists, so GRNND_MANY_RANK is added.
  */
 static uint32
 element_ranks(const Test *t, const GrnSigBook *book, uint32 choice, GrnndRanks *ranks, uint32 most)
