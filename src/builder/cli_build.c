@@ -102,7 +102,7 @@ check_range(void *arg, int worker, size_t begin, size_t end)
  * of the page order, if `position` is given.
  */
 static bool
-finish(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *failure)
+finish_graph(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *failure)
 {
 	GrnParallel *parallel = &job->progress->parallel;
 	Check		check = {job->graph, NULL, 0};
@@ -173,7 +173,7 @@ build_once(const GrnCli *cli, GrnGraphJob *job, GrnFailure *failure)
 	if (!grn_build_graph(job, failure))
 		return false;
 	built = grn_seconds() - start;
-	fine = finish(job, position, seconds, failure);
+	fine = finish_graph(job, position, seconds, failure);
 	if (fine && cli->times)
 		print_times(job, built, seconds);
 	if (position)

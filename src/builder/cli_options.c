@@ -67,7 +67,7 @@ take_share(const GrnOption *option, const char *text)
 }
 
 static bool
-take(const GrnOption *option, const char *text)
+take_value(const GrnOption *option, const char *text)
 {
 	uint64_t	number;
 
@@ -117,7 +117,7 @@ grn_take_options(int argc, char **argv, const GrnOption *table)
 	{
 		if (found == 'h')
 			return GRN_OPTIONS_HELP;
-		if (found < FIRST_OPTION || !take(&table[found - FIRST_OPTION], optarg))
+		if (found < FIRST_OPTION || !take_value(&table[found - FIRST_OPTION], optarg))
 		{
 			fprintf(stderr, "Try \"%s --help\".\n", program_invocation_short_name);
 			return GRN_OPTIONS_WRONG;

@@ -420,7 +420,7 @@ search_all(Measure *m)
 
 /* Measures queries [begin, end).  compared: compares the queries with all rows. */
 static void
-measure(Measure *m, uint32_t begin, uint32_t end, bool compared)
+measure_round(Measure *m, uint32_t begin, uint32_t end, bool compared)
 {
 	m->from = begin;
 	m->n = end - begin;
@@ -635,7 +635,7 @@ measure_rounds(Measure *m, uint32_t n, uint32_t first, double budget, bool compa
 		double		spent;
 		double		room;
 
-		measure(m, n, next, compared);
+		measure_round(m, n, next, compared);
 		n = next;
 		spent = grn_processor_seconds() - begun;
 		room = spent > 0 ? (budget / spent - 1) * (n - before) : n;

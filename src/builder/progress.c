@@ -51,7 +51,7 @@ counted_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 static void
-run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+run_counted(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	GrnProgress *p = (GrnProgress *) self;
 	Loop		loop = {p, fn, arg, n, 0, 0, 0};
@@ -77,7 +77,7 @@ run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 void
 grn_progress_init(GrnProgress *p, GrnParallel *threads, const GrnHost *host)
 {
-	*p = (GrnProgress) {.parallel = {threads->nworkers, run}, .threads = threads, .host = host};
+	*p = (GrnProgress) {.parallel = {threads->nworkers, run_counted}, .threads = threads, .host = host};
 	pthread_mutex_init(&p->mutex, NULL);
 }
 

@@ -16,8 +16,8 @@
 typedef struct GrnProgress
 {
 	/*
-	 * Must be the first member: run() casts to GrnProgress.  Loops that run by this GrnParallel are
-	 * counted and then passed to `threads`.
+	 * Must be the first member: run_counted() casts to GrnProgress.  Loops that run by this
+	 * GrnParallel are counted and then passed to `threads`.
 	 */
 	GrnParallel parallel;
 	GrnParallel *threads;

@@ -59,7 +59,7 @@ memory_free(void *p)
 /* ---- GrnParallel ---- */
 
 static void
-run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+run_loop(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	for (size_t begin = 0; begin < n; begin += Max(grain, 1))
 	{
@@ -133,7 +133,7 @@ grnnd_build_in_backend(GrnndBuild *build)
 	Host		host = {.map = map};
 	const GrnHost calls = {&host, host_need, host_expect, host_device, host_phase, host_notice,
 		host_rows, host_written};
-	GrnParallel alone = {.nworkers = 1, .run = run};
+	GrnParallel alone = {.nworkers = 1, .run = run_loop};
 	GrnBuild	job = {.spec = &build->spec, .threads = &alone, .host = &calls,
 		.vectors = map->base[GRN_SEG_VECTORS], .order = (const uint32_t *) map->base[GRN_SEG_ORDER],
 		.n = build->rows, .on_disk = map->file_size[GRNND_FILE_DISK]};
