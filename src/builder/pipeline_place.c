@@ -37,6 +37,7 @@
 /*
  * If more than 1 / COPIES_DIVISOR of all rows are copies of equal rows, the distinct rows are moved
  * together.  Fewer copies may stay: they only enlarge the memory that the distinct rows take.
+ * Measured with 90% copies and a third of the memory: 7 s, instead of a build without end.
  */
 #define COPIES_DIVISOR 8
 
