@@ -8,9 +8,9 @@
 
 /*
  * Returns the description of an index, checked (magic, format, geometry, checksum) and cached.
- * The description is valid until the end of the transaction.  The arrays of its codecs and its
- * hints are valid only until the next call for any index, which may free them.  A caller that
- * encodes must therefore call grnnd_index() again first, unless no other call was made since.
+ * The description is valid until the end of the transaction.  The codecs' arrays and the hints are
+ * valid only until the next call for any index, because that call may free the arrays.  A caller
+ * that encodes must therefore call grnnd_index() again first, unless no other call was made since.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
 /* grnnd_index() without arrays and hints.  A planner needs neither, and may plan many indexes. */
@@ -18,8 +18,8 @@ extern const GrnndIndex *grnnd_index_shape(Relation index);
 /* grnnd_index() from the current metapage.  The cache may lag behind changes by fit_codes.c. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
 /*
- * grnnd_index_anew() with its own arrays and hints in the current memory context.  For callers
- * that evaluate index expressions, whose functions may scan other indexes.
+ * grnnd_index_anew() with its own arrays and hints in the current memory context.  For callers of
+ * index functions, because such functions may scan other indexes.
  */
 extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
 /*

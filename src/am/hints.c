@@ -1,5 +1,5 @@
 /*
- * hints.c - pins pages in the buffers where they were last; see hints.h.
+ * hints.c - pins pages in the buffers of their last use; see hints.h.
  */
 #include "am/hints.h"
 
@@ -9,9 +9,9 @@
 #include "utils/rel.h"
 
 /*
- * One of this number of pins by hints looks the block up nevertheless, because ReadRecentBuffer()
- * does not raise a buffer's usage count, and a page that is read often should stay.  LOOKUP_EVERY
- * applies while pages are missing, so that other pages are evicted.
+ * Each n-th pin by a hint looks the block up nevertheless, because ReadRecentBuffer() does not
+ * raise a buffer's usage count, and a page in frequent use should stay.  LOOKUP_EVERY applies
+ * while pages are missing, so that other pages are evicted.
  */
 #define LOOKUP_EVERY 8
 #define LOOKUP_EVERY_IN_MEMORY 64

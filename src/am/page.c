@@ -110,7 +110,8 @@ grnnd_read(Relation index, BlockNumber block, int lockmode, GrnndPageKind kind,
 
 /*
  * Each read that starts costs a call of the device.  In a virtual machine this call takes as long
- * as the read.  So one call prefetches all blocks but the first, if the server has such a call.
+ * as the read.  So a single call prefetches all blocks except the first, if the server has such a
+ * call.
  */
 void
 grnnd_prefetch_blocks(Relation index, BlockNumber block, uint32 n)

