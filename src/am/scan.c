@@ -39,19 +39,19 @@
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
 
 /*
- * How far the search stays ahead of the returned rows.
+ * How far the search stays ahead of the returned rows.  After the first search a share of ef is
+ * returned.  Each further row waits for a number of expansions.
  *
- * After the first search a share of ef is returned.  Each further row waits for a number of
- * expansions.  The share is half of ef, so that one search serves a LIMIT up to half of ef.  With
- * a quarter, LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000 queries of 60,000 SIFT
+ * The share is half of ef, so that one search serves a LIMIT up to half of ef.  With a quarter,
+ * LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000 queries of 60,000 SIFT
  * descriptors).  Strict order needs more expansions, because rows found late are useless there.
- * Scans without codes, and with codes that are rows, need fewer expansions, because nodes are
- * expanded in the order of their distances.  With 3.5 expansions (strict) and 3 (relaxed) recall
- * is .983 and .993 where 10% of the rows pass a filter; with 2 and 1.5 recall is .951 and .964.
+ * Scans without codes, and with codes that are rows, expand nodes in the order of distances and
+ * need fewer.  With 3.5 expansions (strict) and 3 (relaxed) recall is .983 and .993 where 10% of
+ * the rows pass a filter; with 2 and 1.5 recall is .951 and .964.
  *
- * The rest begins when visits have cost as much as reading and sorting all records.  A visit costs
- * more while pages are missing.  test/bench/decisions.md has recall by the number of expansions,
- * and the times of a visit and of a record.
+ * The rest begins when visits have cost as much as reading and sorting all records.
+ * test/bench/decisions.md has recall by the number of expansions, and the times of a visit and of
+ * a record.
  */
 typedef struct Lead
 {
@@ -93,10 +93,10 @@ scan_lead(const GrnndScan *so)
 
 /*
  * A threshold ends a scan only after this number of nodes, in units of ef, because the first nodes
- * of a narrow search may lie beyond the threshold although rows lie within.  Measured with 5,000
- * clustered rows of 16 dimensions at ef 1, with 1, 5, 10 and 100 rows within: mean recall of L2,
- * inner product, cosine and L1 is 1.00, and .71, .61, .64 and .95 without this minimum.  L2 then
- * reads 22, 42, 62 and 382 pages instead of 4, 8, 16 and 332.
+ * of a narrow search may lie beyond the threshold although rows lie within.  Of 5,000 clustered
+ * rows (16 dimensions) with 1, 5, 10 and 100 rows within, a scan at ef 1 has recall 1.00, and .71,
+ * .61, .64 and .95 without this minimum.  L2 then reads 22, 42, 62 and 382 pages instead of 4, 8,
+ * 16 and 332.
  */
 #define LEAST_WITHIN 20
 
@@ -145,10 +145,9 @@ compare_results(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 
 /*
  * Makes malloc keep the memory that scans free.  By default glibc returns free memory at the
- * heap's end to the kernel from 128 kB on.  A search of a few thousand candidates uses more than
- * this, so each query would request its pages again: a third of the time of a scan of a list of
- * 6,000 rows.  Freeing a block that was mapped raises both thresholds of glibc to the block's
- * size.
+ * heap's end to the kernel from 128 kB on.  A search of a few thousand candidates uses more, so
+ * each query would request its pages again: a third of the time of a scan of a list of 6,000 rows.
+ * Freeing a mapped block raises both thresholds of glibc to the block's size.
  */
 static void
 keep_freed_memory(void)
@@ -483,15 +482,12 @@ is_empty(const ScanCandidate *r)
 }
 
 /*
- * Share of the error that is subtracted from the value of a node without rows.
- *
- * The heap orders results by value.  An inexact value is a lower bound, and the row is read when
- * the result reaches the top (rerank.c).  The row of a node without rows is never read, for
- * example if the node fails the filter.  By its lower bound such a node would come before nearer
- * rows, and the search would go on as if it had returned a row.  This share is a heuristic: with
- * it, recall on long sparsevec rows is no less than without a filter, and no less than with filter
- * columns outside the index.  With half of 20,000 rows passing, scans make 4,047 visits instead of
- * 10,963 with the whole error, which mostly makes a scan read all rows
+ * Share of the error that is subtracted from the value of a node without rows.  An inexact value
+ * is a lower bound, and the row is read when the result reaches the heap's top (rerank.c).  The
+ * row of a node that fails the filter is never read.  By its lower bound such a node would come
+ * before nearer rows, and the search would go on as if it had returned a row.  This share is a
+ * heuristic: with it, recall on long sparsevec rows is no less than without a filter.  With half
+ * of 20,000 rows passing, scans make 4,047 visits instead of 10,963 with the whole error
  * (test/bench/types/results.md, test/bench/decisions.md).
  */
 #define EMPTY_NODE_ERROR_SHARE 0.15
