@@ -47,11 +47,7 @@
  * descriptors).  Strict order needs more expansions, because rows found late are useless there.
  * Scans without codes, and with codes that are rows, expand nodes in the order of distances and
  * need fewer.  With 3.5 expansions (strict) and 3 (relaxed) recall is .983 and .993 where 10% of
- * the rows pass a filter; with 2 and 1.5 recall is .951 and .964.
- *
- * The rest begins when visits have cost as much as reading and sorting all records.
- * test/bench/decisions.md has recall by the number of expansions, and the times of a visit and of
- * a record.
+ * the rows pass a filter; 2 and 1.5 give .951 and .964 (test/bench/decisions.md).
  */
 typedef struct Lead
 {
@@ -321,7 +317,7 @@ begin_scan(IndexScanDesc scan)
 
 	/*
 	 * Vacuum reuses a slot once all transactions that could hold its id have ended.  Only an MVCC
-	 * snapshot protects the rows: without it, a TID may belong to another row.
+	 * snapshot protects the rows: otherwise a TID may belong to another row.
 	 */
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR,
@@ -451,10 +447,10 @@ report_limit(IndexScanDesc scan)
 }
 
 /*
- * Number of visits that cost as much as the rest.  A dead record costs the rest only its share of
- * a page, so with all records dead the rest costs as much as visits of all pages.  A node without
- * rows for this scan costs as little.  With stand-ins the rest reads most rows from the table, so
- * the search goes on unless nodes are dead.
+ * Number of visits that cost as much as the rest.  A dead record, or a node without rows for this
+ * scan, costs the rest only its share of a page.  So with all records dead the rest costs as much
+ * as visits of all pages.  With stand-ins the rest reads most rows from the table, so the search
+ * goes on unless nodes are dead.
  */
 static uint64
 rest_visits(const GrnndScan *so)
