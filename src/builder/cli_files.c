@@ -65,14 +65,14 @@ unmap_file(Mapped *file)
 }
 
 /* The arrangement of rows in a file. */
-typedef struct Shape
+typedef struct FileShape
 {
 	size_t		n;
 	uint32_t	dim;
 	size_t		first;			/* offset of the first row's first value, in bytes */
 	size_t		step;			/* bytes from row to row */
 	bool		bytes;			/* values are bytes instead of floats */
-} Shape;
+} FileShape;
 
 static bool
 ends_with(const char *path, const char *ending)
@@ -84,7 +84,7 @@ ends_with(const char *path, const char *ending)
 }
 
 static bool
-find_shape(const Mapped *file, Shape *shape)
+find_shape(const Mapped *file, FileShape *shape)
 {
 	bool		vecs = ends_with(file->path, ".fvecs") || ends_with(file->path, ".bvecs");
 	bool		bin = ends_with(file->path, ".fbin") || ends_with(file->path, ".u8bin");
@@ -148,7 +148,7 @@ find_shape(const Mapped *file, Shape *shape)
 }
 
 static bool
-read_rows(const Mapped *file, const Shape *shape, const GrnMetricInfo *metric, GrnVectors *v)
+read_rows(const Mapped *file, const FileShape *shape, const GrnMetricInfo *metric, GrnVectors *v)
 {
 	bool		vecs = shape->first == 4;
 
@@ -188,7 +188,7 @@ bool
 grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most, GrnVectors *out)
 {
 	Mapped		file = {0};
-	Shape		shape;
+	FileShape	shape;
 	bool		fine = false;
 
 	memset(out, 0, sizeof(*out));

@@ -35,6 +35,7 @@ extern int	grn_open_gpus(void);
 extern GrnGpu *grn_open_handle(int i, int handle);
 /* Returns a handle only if the handle is open already, otherwise NULL. */
 extern GrnGpu *grn_handle(int i, int handle);
+/* Closes all open handles. */
 extern void grn_device_close(void);
 /* Fills *failure for an error of a GPU, with the SQLSTATE of the error's kind.  Returns false. */
 extern bool grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err);

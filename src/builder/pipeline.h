@@ -16,6 +16,11 @@ typedef struct GrnBuild
 	uint64_t	n;
 	uint64_t	on_disk;		/* largest number of bytes of vectors that memory may not hold */
 } GrnBuild;
+
+/*
+ * Builds an index, or lists of nearest rows, and fills *result.  Calls the functions of build->host.
+ * Returns false with *failure filled if the build fails.
+ */
 extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
 
 #endif							/* GRN_PIPELINE_H */

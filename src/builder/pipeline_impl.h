@@ -104,6 +104,12 @@ extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
  * The seed is the request's, because a GPU's thread may be writing the result's parameters.
  */
 extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
+/*
+ * If the result is centred, computes the centre of own vectors: the mean of the rows, computed
+ * again without rows far from the first mean, because a few outliers would move the mean away from
+ * all rows.
+ */
+extern void grn_pipeline_choose_centre(GrnPipeline *p);
 
 /* ---- pipeline_form.c ---- */
 
@@ -121,8 +127,8 @@ extern bool grn_pipeline_rounding_hides(GrnPipeline *p);
 
 /* ---- pipeline_place.c, pipeline_move.c ---- */
 
-#define GRN_MOST_CELLS 64
-#define GRN_LEAST_CELL_ROWS 4096
+#define GRN_MOST_CELLS 64		/* largest number of cells into which rows move */
+#define GRN_LEAST_CELL_ROWS 4096	/* smallest mean number of rows in a cell */
 #define GRN_MOVE_LOOPS 40		/* estimated loops of grn_pipeline_move_rows(); most loops end at
 								 * once */
 #define GRN_PLACE_STRETCHES 32	/* stretches of grn_pipeline_place_rows(), of two loops each */
@@ -151,7 +157,7 @@ extern bool grn_pipeline_place_together(GrnPipeline *p);
 /* Bytes that records keep of a row, if the kept form differs from the row's form; otherwise 0. */
 extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
 /*
- * Whether a sample of rows that memory cannot hold has more than GRN_LEAST_CELL_ROWS distinct rows.
+ * Whether a sample of rows that memory cannot hold has at least GRN_LEAST_CELL_ROWS distinct rows.
  * An index of fewer distinct rows keeps rows exactly, whatever its layout.
  */
 extern bool grn_pipeline_shows_many(const GrnRows *rows);
@@ -179,13 +185,6 @@ extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
  * still lie in dense regions.
  */
 extern void grn_pipeline_choose_entries(GrnPipeline *p);
-
-/*
- * If the result is centred, computes the centre of own vectors: the mean of the rows, computed
- * again without rows far from the first mean, because a few outliers would move the mean away from
- * all rows.
- */
-extern void grn_pipeline_choose_centre(GrnPipeline *p);
 
 /* ---- pipeline_result.c ---- */
 

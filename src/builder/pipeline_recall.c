@@ -73,13 +73,13 @@ typedef struct Hits
 	bool		first[GRN_CURVE_POINTS];	/* the nearest row is found */
 } Hits;
 
-typedef struct Outcome
+typedef struct QueryOutcome
 {
 	uint32_t	visits[GRN_CURVE_POINTS];
 	Hits		of_all;			/* by comparison with all rows, if the query is compared with all
 								 * rows */
 	Hits		of_widest;		/* by comparison with the widest search, if a widest search is made */
-} Outcome;
+} QueryOutcome;
 
 typedef struct GrnTruth
 {
@@ -99,7 +99,7 @@ typedef struct GrnTruth
 	bool		many;			/* at least MANY_NODES nodes: only some queries are compared with
 								 * all rows */
 	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices until the result is written */
-	Outcome		outcomes[GRN_MOST_QUERIES];
+	QueryOutcome outcomes[GRN_MOST_QUERIES];
 	/* the round of queries in work */
 	uint32_t	from;			/* first query of the round */
 	uint32_t	n;
@@ -304,7 +304,7 @@ count_all(const GrnLeast *nearest, uint32_t point, Hits *hits)
  * Runs query i at all widths.  Unless `wide`, stops at the width that finds the ten nearest rows.
  */
 static void
-search_all_widths(Worker *w, uint32_t i, bool wide, Outcome *out)
+search_all_widths(Worker *w, uint32_t i, bool wide, QueryOutcome *out)
 {
 	const Measure *m = w->m;
 	const GrnLeast *nearest = &m->now.nearest[i];

@@ -47,6 +47,7 @@ extern void grn_prepare_begin(GrnPrepare *p);
 /* Returns false if a value is not finite, with SQLSTATE 22000. */
 extern bool grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParallel *parallel, size_t grain,
 								GrnFailure *failure);
+/* Ends the pass and fills *out.  Errors: SQLSTATE 22003 if a squared norm is infinite. */
 extern bool grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure);
 
 #endif							/* GRN_PREPARE_H */

@@ -33,6 +33,7 @@ typedef struct GrnProgress
 	uint32_t	loops;			/* estimated loops left in the step; 0: loops are not counted */
 } GrnProgress;
 
+/* Initializes p, which counts the loops of `threads` and reports to `host`. */
 extern void grn_progress_init(GrnProgress *p, GrnParallel *threads, const GrnHost *host);
 /* Begins a phase of `total` rows. */
 extern void grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total);

@@ -15,6 +15,7 @@ typedef struct GrnPool GrnPool;
  */
 extern GrnPool *grn_pool_start(int nthreads);
 extern GrnParallel *grn_pool_parallel(GrnPool *pool);
+/* Ends the threads and frees the pool.  No loop may be running. */
 extern void grn_pool_stop(GrnPool *pool);
 
 #endif							/* GRN_THREAD_POOL_H */

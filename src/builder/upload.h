@@ -17,6 +17,7 @@ extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *pa
 							   GrnGpuError *err);
 /* Whether a device takes rows of this form without conversion. */
 extern bool grn_gpu_takes(const GrnRows *rows);
+/* Describes the rows to the GPU: address, order, stride, and kind of numbers. */
 extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
 /* Whether the digests of the rows can be GRN_GPU_BIT_DIGESTS. */
 extern bool grn_has_bit_digests(const GrnRows *rows);

@@ -88,6 +88,7 @@ typedef struct GrnndMapping
 	void	   *announce_arg;
 } GrnndMapping;
 
+/* The comments of these functions are in mapping.c. */
 extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
 										  uint64 memory_limit, const char *setting);
 extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);

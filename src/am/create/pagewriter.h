@@ -19,6 +19,7 @@ typedef struct GrnndPageWriter GrnndPageWriter;
 /* Whether the pages of a fork must be logged. */
 extern bool grnnd_writer_needs_wal(Relation rel, ForkNumber fork);
 
+/* Makes a writer of the fork, whose pages are logged if use_wal. */
 extern GrnndPageWriter *grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal);
 /* Lets the kernel drop the pages that this writer will write (passing.h). */
 extern void grnnd_writer_pass(GrnndPageWriter *w);
@@ -47,6 +48,7 @@ typedef struct GrnndWalAhead
 	uint64		end;			/* last segment that will be needed */
 } GrnndWalAhead;
 
+/* Initializes the state for an index of npages pages. */
 extern void grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages);
 /* Creates a segment if a segment is due.  Writers must call this function between batches. */
 extern void grnnd_wal_ahead(GrnndWalAhead *ahead);

@@ -36,9 +36,11 @@ typedef struct GrnndPassing
 	BlockNumber file_number;	/* number of the open file */
 } GrnndPassing;
 
+/* Initializes the state.  rel NULL: no page is dropped. */
 extern void grnnd_passing_begin(GrnndPassing *passing, Relation rel, bool alone);
 /* Notes that blocks [begin, end) are in shared buffers, or that the kernel has them for writing. */
 extern void grnnd_passing_blocks(GrnndPassing *passing, BlockNumber begin, BlockNumber end);
+/* Drops the remaining runs and closes the file. */
 extern void grnnd_passing_end(GrnndPassing *passing);
 
 #endif							/* GRNND_PASSING_H */

@@ -136,6 +136,7 @@ extern void grnnd_check_records(uint64 records);
 
 /* The functions of this file report a fault as an ERROR, XX000. */
 extern GRNND_NORETURN void grnnd_bad_result(const char *what);
+/* Checks the numbers of the result, without its arrays. */
 extern void grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r);
 /*
  * Returns the address of an array of the result, of `count` elements of `size` bytes, after a check
@@ -146,6 +147,7 @@ extern const void *grnnd_result_array(const GrnndMapping *map, GrnSegment segmen
 /* Sets the pointers to the result's arrays, as mapped in this process. */
 extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 									 const GrnBuildResult *r, uint64 nrows);
+/* Checks that the codec and the centre are finite. */
 extern void grnnd_check_result_codec(const GrnndNewIndex *new);
 /* Checks the lists and vectors of nodes [begin, end). */
 extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
