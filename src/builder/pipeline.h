@@ -18,8 +18,8 @@ typedef struct GrnBuild
 } GrnBuild;
 
 /*
- * Builds an index, or lists of nearest rows, and fills *result.  Calls the functions of build->host.
- * Returns false with *failure filled if the build fails.
+ * Builds an index, or lists of nearest rows, and fills *result.  Calls the functions of
+ * build->host.  Returns false with *failure filled if the build fails.
  */
 extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
 
