@@ -183,21 +183,12 @@ descend(Build &b)
 	return cudaSuccess;
 }
 
-/*
- * Makes lists of pools and inboxes, in the order of d_order if that is not NULL.  The
- * memory behind lists.d_ids serves as work space.
- */
+/* Makes lists of pools and inboxes, in the order of d_order if that is not NULL. */
 static cudaError_t
 make_lists(const Build &b, const uint32_t *d_order, const Lists &lists)
 {
 	const Plan &plan = b.gpu->plan;
-	Layout		space;
 
-	space.d_base = (uint8_t *) lists.d_ids;
-	space.take<uint32_t>((size_t) b.graph.n * plan.degree);
-	if (plan.degree <= GRN_FEW_EDGES)
-		return launch_match(b.gpu->device, b.graph, d_order, plan.degree,
-							space.take<uint8_t>(0), lists);
 	return launch_fill(b.gpu->device, b.graph, d_order, plan.degree, plan.tuning.fill,
 					   lists);
 }

@@ -391,14 +391,6 @@ cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
-/*
- * mutual.cu: makes lists as launch_fill() does, of degree <= GRN_FEW_EDGES, with the edges that
- * both ends keep.  d_work: [match_bytes()], outside the inboxes that the kernel reads.
- */
-size_t		match_bytes(uint32_t n, uint32_t degree);
-cudaError_t launch_match(const Device &device, const TileGraph &graph,
-						 const uint32_t *d_order, uint32_t degree, uint8_t *d_work,
-						 const Lists &out);
 /* Sets *d_count to the number of vertices whose nearest neighbour has an ordinal below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);

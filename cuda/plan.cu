@@ -109,16 +109,6 @@ larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Returns the bytes of the lists and, for lists of few edges, of the work space of their choice. */
-static size_t
-lists_bytes(uint32_t n, uint32_t degree)
-{
-	Layout space;
-
-	space.reserve<uint32_t>((size_t) n * degree);
-	return space.bytes + (degree <= GRN_FEW_EDGES ? match_bytes(n, degree) : 0);
-}
-
 /* Decides the place of each array of a build.  plan.total is the size of the arena. */
 Plan
 make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *options,
@@ -149,7 +139,7 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 														  : digest_dims_of(dim);
 	plan.stride = format_bytes((RowFormat) t.format, plan.digest_dims);
 	size_t inbox_bytes = larger(larger(n * t.inbox * sizeof(Key), n * plan.stride),
-								lists_bytes((uint32_t) n, plan.degree));
+								n * plan.degree * sizeof(uint32_t));
 	size_t start = start_layout(NULL, (uint32_t) n, t.bins, plan.stride).bytes,
 		   project = digested ? 0 : project_bytes((uint32_t) n, dim, plan.digest_dims);
 

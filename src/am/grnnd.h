@@ -23,7 +23,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 10			/* format of all bytes on disk; an index of another format is
+#define GRNND_FORMAT 11			/* format of all bytes on disk; an index of another format is
 								 * refused */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page; every access method has its own
 								 * number */
@@ -342,14 +342,6 @@ typedef enum GrnndIterative
 	GRNND_ITERATIVE_RELAXED
 } GrnndIterative;
 
-/* Whether searches take pages that were not in shared buffers as wholes (search_mates.c). */
-typedef enum GrnndWholePages
-{
-	GRNND_WHOLE_PAGES_AUTO,
-	GRNND_WHOLE_PAGES_ON,
-	GRNND_WHOLE_PAGES_OFF
-} GrnndWholePages;
-
 #define GRNND_MAX_EF 10000
 /*
  * The default width is hnsw's.  With up to GRNND_DEFAULT_ROWS rows, real data reach
@@ -376,7 +368,6 @@ extern int	grnnd_ef_search;
 extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
-extern int	grnnd_whole_pages;
 extern bool grnnd_use_hnsw_settings;
 extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;

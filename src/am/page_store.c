@@ -6,7 +6,6 @@
 
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/buf_internals.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -22,24 +21,15 @@
 #define MAX_SPAN 10
 
 /*
- * Pages that are not in shared buffers are taken to come from a disk, and not from the kernel's
- * cache, if asking for one or reading one takes more seconds than this on average.  Of a page in
- * the kernel's cache the first takes some 2 microseconds and the second 5.  Whole pages pay from
- * about there on.
- */
-#define DISK_SECONDS 10e-6
-
-/*
- * A record is seldom in the processor's cache.  Asks for all that a visit is going to read of its
- * first page, the whole page where it takes all records there (search_mates.c), before the lock,
- * whose atomic operation would hold back the first of those reads.
+ * A record is seldom in the processor's cache.  Prefetches all bytes that a visit reads of the
+ * record's first page.  The prefetch comes before the lock, because the lock's atomic operation
+ * would delay the first of these reads.
  */
 static void
-touch(const GrnndStore *store, Page page, uint32 id, bool whole)
+touch(const GrnndStore *store, Page page, uint32 id)
 {
 	const GrnLayout *l = &store->ix->layout;
-	const char *from = (const char *) grnnd_page_record(page, store->ix,
-														whole ? 0 : grn_node_slot(l, id));
+	const char *from = (const char *) grnnd_page_record(page, store->ix, grn_node_slot(l, id));
 
 	__builtin_prefetch(page);
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
@@ -49,7 +39,7 @@ touch(const GrnndStore *store, Page page, uint32 id, bool whole)
 		grnnd_touch_bytes(from + l->off_vec, l->vec_first);
 		return;
 	}
-	grnnd_touch_bytes(from, whole ? l->record_bytes * l->per_page : Min(l->record_bytes, l->payload));
+	grnnd_touch_bytes(from, Min(l->record_bytes, l->payload));
 }
 
 void
@@ -60,8 +50,7 @@ grnnd_store_touch(const GrnndStore *store, uint32 id)
 	if (buffer <= 0)
 		return;
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1));
-	/* (prefetching whole pages would mostly be wasted) */
-	touch(store, BufferGetPage(buffer), id, false);
+	touch(store, BufferGetPage(buffer), id);
 }
 
 /*
@@ -80,22 +69,8 @@ static void
 end_missing(GrnndStore *store)
 {
 	store->missing_left = 0;
-	store->base.whole_pages = store->always_whole;
 	store->base.prefetch = touch_ahead;
 	store->base.ahead = 0;
-}
-
-/* Adds the time since `since`, in which this number of missing pages was prefetched or read. */
-static void
-count_wait(GrnndStore *store, uint32 pages, instr_time since)
-{
-	instr_time	now;
-
-	store->awaited += pages;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, since);
-	store->waited += INSTR_TIME_GET_DOUBLE(now);
 }
 
 /*
@@ -106,29 +81,15 @@ static void
 store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
 	GrnndStore *store = (GrnndStore *) self;
-	instr_time	since;
-	uint32		initiated = 0;
 
-	INSTR_TIME_SET_CURRENT(since);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		BlockNumber block = grnnd_node_block(store->ix, ids[i]);
 
 		if (ids[i] < store->id_limit)
 			for (uint32 j = 0; j < store->ix->layout.span; j++)
-				initiated += PrefetchBuffer(store->index, MAIN_FORKNUM, block + j).initiated_io;
+				(void) PrefetchBuffer(store->index, MAIN_FORKNUM, block + j);
 	}
-	count_wait(store, initiated, since);
-}
-
-/* Are pages that are missing to be taken as wholes? */
-static bool
-whole_pages_pay(const GrnndStore *store)
-{
-	if (grnnd_whole_pages != GRNND_WHOLE_PAGES_AUTO)
-		return grnnd_whole_pages == GRNND_WHOLE_PAGES_ON;
-	return grn_has_few_edges(&store->ix->layout) ||
-		store->waited > DISK_SECONDS * (double) store->awaited;
 }
 
 /*
@@ -139,20 +100,12 @@ static void
 begin_missing(GrnndStore *store)
 {
 	store->missing_left = GRNND_MISSING_VISITS;
-	store->base.whole_pages = store->always_whole || whole_pages_pay(store);
 	if (store->prefetch_width < 0)
 		store->prefetch_width = get_tablespace_io_concurrency(store->index->rd_rel->reltablespace);
 	if (store->prefetch_width == 0)
 		return;
 	store->base.prefetch = store_prefetch;
 	store->base.ahead = Min((uint32) store->prefetch_width + 1, GRN_MAX_AHEAD);
-}
-
-void
-grnnd_store_take_pages(GrnndStore *store)
-{
-	if (grn_has_few_edges(&store->ix->layout))
-		store->always_whole = store->base.whole_pages = true;
 }
 
 /* Pins a block, and updates its hint if the hint was wrong. */
@@ -163,25 +116,14 @@ pin_block(GrnndStore *store, BlockNumber block)
 	bool		missing = store->missing_left > 0;
 	Buffer		buffer = grnnd_pin_likely(&store->finder, index, block, missing);
 	int64		misses;
-	instr_time	since = {0};
 
 	if (BufferIsValid(buffer))
 		return buffer;
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
-	/*
-	 * the first missing page is not timed, because reading the clock for each page in memory would
-	 * cost more than the measurement is worth
-	 */
-	if (missing)
-		INSTR_TIME_SET_CURRENT(since);
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, store->strategy);
 	grnnd_note_buffer(&store->finder, block, buffer);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
-	{
-		if (missing)
-			count_wait(store, 1, since);
 		begin_missing(store);
-	}
 	return buffer;
 }
 
@@ -219,13 +161,12 @@ gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *
 }
 
 /*
- * GrnStore.check(): raises an error unless the record is sound.  A link may lead beyond the known
+ * Raises an error unless the record is sound.  A link may lead beyond the known
  * size of the relation if another backend has extended it.
  */
 static void
-store_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
+check_record(GrnndStore *store, uint32_t id, const GrnRecord *rec)
 {
-	GrnndStore *store = (GrnndStore *) self;
 	const GrnLayout *l = &store->ix->layout;
 	const char *what = grn_record_check(l, rec, id, store->id_limit);
 
@@ -236,19 +177,6 @@ store_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
 		if (what != NULL)
 			grnnd_corrupt(store->index, grnnd_node_block(store->ix, id), what);
 	}
-}
-
-/* GrnStore.mate(): the page is locked.  The absent node is a slot that was never used. */
-static const GrnRecord *
-store_mate(GrnStore *self, uint32_t id)
-{
-	static const GrnRecord none;	/* GRN_FREE */
-	GrnndStore *store = (GrnndStore *) self;
-	const GrnLayout *l = &store->ix->layout;
-	const GrnRecord *rec = grnnd_page_record(store->page, store->ix, grn_node_slot(l, id));
-	const GrnRecord *seen = grn_absent_view(store->absent, id, rec);
-
-	return seen != NULL ? seen : &none;
 }
 
 /* GrnStore.visit(): calls fn under share locks of the record's pages. */
@@ -277,9 +205,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		buffers[i] = pin_block(store, block + i);
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
-	store->page = page;
-	/* (a page that has just come from a disk is in the processor's cache already) */
-	touch(store, page, id, self->whole_pages && grn_has_few_edges(&ix->layout));
+	touch(store, page, id);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);
@@ -288,7 +214,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		const GrnRecord *rec = grnnd_page_record(page, ix, grn_node_slot(&ix->layout, id));
 		const void *vec = (const char *) rec + ix->layout.off_vec;
 
-		store_check(self, id, rec);
+		check_record(store, id, rec);
 		if (grn_record_leads_on(rec))
 		{
 
@@ -364,11 +290,6 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 	grnnd_finder_init(&store->finder, &ix->hints);
 	store->base.visit = store_visit;
 	end_missing(store);
-	if (ix->layout.code_bytes > 0 && ix->layout.per_page > 1)
-	{
-		store->base.mate = store_mate;
-		store->base.check = store_check;
-	}
 	store->base.alloc = store_alloc;
 	store->base.free = store_free;
 	store->index = index;

@@ -10,12 +10,10 @@
 #include "graph/stored/search.h"
 
 /*
- * Prefetching costs a lookup in the buffer table for each page asked for, and pages as wholes
- * (search_mates.c) cost time.  So both are on only while pages are missing: for this many visits
- * after the last page that was not in shared buffers; the latter, unless records have few edges,
- * only if pages come from a disk.  A query that misses every sixteenth page has them on
- * throughout.  One that misses a single page does both for 16 visits in vain, fewer than it makes
- * at any usual ef_search.
+ * Prefetching costs a lookup in the buffer table for each page asked for.  So a store prefetches
+ * only while pages are missing: for this many visits after the last page that was not in shared
+ * buffers.  A query that misses every sixteenth page prefetches throughout.  A query that misses a
+ * single page prefetches for 16 visits in vain, fewer than a search makes at any usual ef_search.
  */
 #define GRNND_MISSING_VISITS 16
 
@@ -30,12 +28,8 @@ typedef struct GrnndStore
 								 * the snapshot's rows */
 	uint32		id_limit;
 	char	   *vector;			/* buffer for the vector of a spanning record */
-	Page		page;			/* first page of the record being visited */
 	int			prefetch_width; /* effective_io_concurrency; -1: not read yet */
 	int			missing_left;	/* remaining visits for which pages count as missing */
-	uint64		awaited;		/* pages prefetched or read while pages count as missing */
-	double		waited;			/* seconds taken by these prefetches and reads */
-	bool		always_whole;	/* pages are taken as wholes also where none are missing */
 	GrnndFinder finder;			/* finds buffers by hints */
 	uint64		pages;			/* number of pages read, including repeated reads */
 	GrnAbsent  *absent;			/* view without a node that searches must not see; or NULL */
@@ -43,12 +37,6 @@ typedef struct GrnndStore
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 							 MemoryContext context);
-
-/*
- * Has searches take pages as wholes at any time, where records have few edges.  They find more
- * then, which matters where that becomes edges.
- */
-extern void grnnd_store_take_pages(GrnndStore *store);
 
 /* Reads a page of a kind and locks it in share mode. */
 extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind);

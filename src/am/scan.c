@@ -364,7 +364,6 @@ begin_scan(IndexScanDesc scan)
 	so->taken = 0;
 	so->reads = 0;
 	so->found = 0;
-	so->nmet = 0;
 	so->nempty = 0;
 	so->last = -get_float8_infinity();
 	so->ef = search_width(so);
@@ -457,7 +456,7 @@ rest_visits(const GrnndScan *so)
 {
 	uint64		visits = so->store.id_limit;
 	uint64		vain = so->search == NULL ? 0 : grn_search_vain(so->search);
-	uint64		met = so->nmet + vain;
+	uint64		met = so->found + vain;
 	uint64		cheap = vain;
 
 	if (!grnnd_has_stand_ins(so->ix->key.type))
@@ -580,8 +579,7 @@ run_batch(IndexScanDesc scan)
 		pairingheap_add(so->rerank != NULL ? so->unread : so->heap, &r->node);
 	}
 
-	so->found += grn_search_led(so->search);
-	so->nmet += n;
+	so->found += n;
 	so->resumed = true;
 	so->batch = results;
 	so->batch_size = n;

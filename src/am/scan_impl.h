@@ -115,8 +115,7 @@ typedef struct GrnndScan
 								 * bounds */
 	bool		resumed;		/* the first batch has been run */
 	uint64		taken;			/* nodes with rows taken from the heap */
-	uint64		found;			/* nodes with rows found by the search (grn_search_led()) */
-	uint64		nmet;			/* all nodes found by the search */
+	uint64		found;			/* nodes found by the search */
 	uint64		nempty;			/* nodes among them without rows for this scan */
 	double		last;			/* value of the last returned row */
 	ScanKey		keys;			/* the array of ORDER BY keys, which identifies the plan node */

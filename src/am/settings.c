@@ -21,7 +21,6 @@ double		grnnd_target_recall;
  */
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
-int			grnnd_whole_pages = GRNND_WHOLE_PAGES_AUTO;
 bool		grnnd_use_hnsw_settings;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
@@ -40,13 +39,6 @@ static const struct config_enum_entry iterative_names[] = {
 	{"off", GRNND_ITERATIVE_OFF, false},
 	{"strict_order", GRNND_ITERATIVE_STRICT, false},
 	{"relaxed_order", GRNND_ITERATIVE_RELAXED, false},
-	{NULL, 0, false}
-};
-
-static const struct config_enum_entry whole_pages_names[] = {
-	{"auto", GRNND_WHOLE_PAGES_AUTO, false},
-	{"on", GRNND_WHOLE_PAGES_ON, false},
-	{"off", GRNND_WHOLE_PAGES_OFF, false},
 	{NULL, 0, false}
 };
 
@@ -107,12 +99,6 @@ define_query_settings(void)
 							 "off: it ends; strict_order: rows keep coming in order of distance, late ones last; "
 							 "relaxed_order: in roughly that order.",
 							 &grnnd_iterative_scan, GRNND_ITERATIVE_STRICT, iterative_names,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomEnumVariable("grnnd.whole_pages",
-							 "Whether searches look at all rows of an index page that was not in shared buffers.",
-							 "auto: where pages come from a disk, or rows have few edges; a search then reads "
-							 "fewer pages for the same recall, and takes more processor time.",
-							 &grnnd_whole_pages, GRNND_WHOLE_PAGES_AUTO, whole_pages_names,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd.max_scan_tuples",
 							"Number of index records after which an iterative scan ends.",

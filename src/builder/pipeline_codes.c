@@ -300,17 +300,16 @@ codes_tell(GrnPipeline *p)
 {
 	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->result->moved ? JUDGED_ON_DISK : JUDGED_CLOSELY};
 	uint64_t	m = p->graph.n;
-	bool		compact = grn_is_compact((GrnForm) p->result->form, p->rows.dim);
 
 	grn_pipeline_sample_rows(p, true);
-	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(&p->judgement, compact)); i++)
+	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(&p->judgement)); i++)
 	{
 		p->probes = m < probes[i] ? m : probes[i];
 		memset(&p->judgement, 0, sizeof(p->judgement));
 		p->parallel->run(p->parallel, p->probes, 16, judge_range, p);
 	}
 	grn_pipeline_sample_rows(p, false);
-	return grn_codes_tell(&p->judgement, compact);
+	return grn_codes_tell(&p->judgement);
 }
 
 bool
@@ -320,7 +319,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	uint32_t	longest = grn_most_code_bytes(&p->costs);
 
 	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_tell(p) ||
-		grn_codes_serve(&p->judgement, false, grn_is_long((GrnForm) r->form, p->rows.dim)))
+		grn_codes_serve(&p->judgement, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
 	for (uint32_t most = 0; most < longest;)
 	{

@@ -17,11 +17,6 @@
 #define GRN_MOST_DIMS 64000		/* dimensions of rows in any form: pgvector's limit for bits */
 #define GRN_MIN_DEGREE 8
 #define GRN_MAX_DEGREE 96
-/*
- * Lists with room for so many edges at most keep those that both ends want (build/mutual.c).  The
- * RNG rule leaves some 20, so in longer lists there is little to choose.
- */
-#define GRN_FEW_EDGES 20
 #define GRN_INVALID_ID UINT32_MAX	/* no node */
 #define GRN_MAX_NODES (UINT32_C(1) << 31)	/* node ids stay below this */
 #define GRN_MAX_ENTRIES 32		/* entry points of an index */

@@ -1,7 +1,7 @@
 /*
  * gpu_lists.cu - tests of what makes adjacency lists: reverse edges and exact order
- * (cuda/lists.cu), edges that both ends keep (cuda/mutual.cu), near neighbours of neighbours
- * (cuda/two_hop_fill.cu), and the merge of two parts' lists (cuda/merge.cu).
+ * (cuda/lists.cu), near neighbours of neighbours (cuda/two_hop_fill.cu), and the merge of the
+ * lists of two parts (cuda/merge.cu).
  */
 #include "gpu_check.h"
 
@@ -84,132 +84,6 @@ test_finish(uint32_t inbox, uint32_t degree)
 	}
 	report("lists filled up to " + std::to_string(degree) + ", nearest first", bad == 0,
 		   std::to_string(bad) + " lists differ");
-}
-
-/* The lists that src/graph/construct/mutual.c makes of pools and inboxes, by vertex. */
-static std::vector<std::vector<uint32_t>>
-oracle_mutual(const std::vector<std::set<Key>> &pools, const std::vector<std::set<Key>> &inboxes, uint32_t degree)
-{
-	typedef std::pair<bool, Key> Candidate;	/* one end alone has chosen it */
-	uint32_t	n = pools.size();
-	std::vector<std::vector<Candidate>> candidates(n);
-	std::vector<std::set<uint32_t>> taken(n);
-	std::vector<std::vector<uint32_t>> lists(n);
-	auto		has = [](const std::set<Key> &keys, uint32_t id) {
-		return std::any_of(keys.begin(), keys.end(), [=](Key key) { return (uint32_t) key == id; });
-	};
-
-	for (uint32_t v = 0; v < n; v++)
-	{
-		for (Key key : pools[v])
-			candidates[v].push_back({!has(pools[(uint32_t) key], v), key});
-		for (Key key : inboxes[v])
-			if (!has(pools[v], (uint32_t) key))
-				candidates[v].push_back({true, key});
-		std::sort(candidates[v].begin(), candidates[v].end());
-		candidates[v].resize(std::min<size_t>(candidates[v].size(), 64));
-	}
-	for (int round = 0; round < 8; round++)
-	{
-		std::vector<std::set<uint32_t>> proposed(n);
-
-		for (uint32_t v = 0; v < n; v++)
-			for (const Candidate &c : candidates[v])
-			{
-				uint32_t	u = (uint32_t) c.second;
-
-				if (proposed[v].size() + taken[v].size() < degree && !taken[v].count(u) &&
-					taken[u].size() < degree && (round >= 4 || !c.first))
-					proposed[v].insert(u);
-			}
-		for (uint32_t v = 0; v < n; v++)
-			for (uint32_t u : proposed[v])
-				if (proposed[u].count(v))
-					taken[v].insert(u);
-	}
-	for (uint32_t v = 0; v < n; v++)
-	{
-		std::set<Key> list;
-
-		for (const Candidate &c : candidates[v])
-			if (taken[v].count((uint32_t) c.second))
-				list.insert(c.second);
-		for (bool own : {true, false})
-		{
-			std::set<Key> more;
-
-			for (const Candidate &c : candidates[v])
-				if (has(pools[v], (uint32_t) c.second) == own && !has(list, (uint32_t) c.second))
-					more.insert(c.second);
-			for (Key key : more)
-				if (list.size() < degree)
-					list.insert(key);
-		}
-		for (Key key : list)
-			lists[v].push_back((uint32_t) key);
-	}
-	return lists;
-}
-
-/* edges: of each vertex's pool, at most; most have fewer in common with others. */
-static void
-test_mutual(uint32_t inbox, uint32_t degree, uint32_t edges, bool in_order)
-{
-	Bytes		b(700, 32, 41);
-	Pools		p(b.n, inbox);
-	Both<uint32_t> order(b.n),
-				ids((size_t) b.n * degree, 0xabababab);
-	Both<uint8_t> counts(b.n, 0xab),
-				work(match_bytes(b.n, degree), 0xab);
-	std::vector<std::set<Key>> pools(b.n),
-				inboxes(b.n);
-	uint32_t	bad = 0,
-				full = 0;
-
-	for (uint32_t v = 0; v < b.n; v++)
-	{
-		order.h[v] = in_order ? (v * 9 + 5) % b.n : v;	/* 9 and 700 have no common factor */
-		/* near ones by number, so that many choose each other; some vertices choose nobody */
-		for (uint32_t i = 0; v % 50 != 3 && i < edges; i++)
-		{
-			uint32_t	u = (v + b.n + rnd(42, v * 64 + i, 41) - 20) % b.n;
-
-			if (u != v)
-				pools[v].insert(make_key(b.distance(v, u), u));
-		}
-		std::copy(pools[v].begin(), pools[v].end(), p.pool.h.begin() + v * TEST_POOL);
-		p.pool_count.h[v] = pools[v].size();
-	}
-	order.push(), p.pool.push(), p.pool_count.push();
-	must(launch_reverse(device, p.graph, 1.0f), "launch_reverse");
-	p.count0.pull(), p.inbox0.pull();
-	for (uint32_t v = 0; v < b.n; v++)
-	{
-		auto		first = p.inbox0.h.begin() + v * inbox;
-
-		inboxes[v] = std::set<Key>(first, first + std::min(p.count0.h[v], inbox));
-		full += p.count0.h[v] > inbox;
-	}
-	must(launch_match(device, p.graph, in_order ? order.d : NULL, degree, work.d, Lists{ids.d, counts.d}),
-		 "launch_match");
-	ids.pull(), counts.pull();
-
-	auto		lists = oracle_mutual(pools, inboxes, degree);
-
-	for (uint32_t v = 0; v < b.n; v++)
-	{
-		uint32_t	row = order.h[v];
-		std::vector<uint32_t> want;
-
-		for (uint32_t u : lists[v])
-			want.push_back(order.h[u]);
-		bad += counts.h[row] != want.size();
-		want.resize(degree, EMPTY_ID);
-		bad += !std::equal(want.begin(), want.end(), &ids.h[(size_t) row * degree]);
-	}
-	report("edges that both ends keep, degree " + std::to_string(degree) + " of " + std::to_string(edges) +
-		   ", capacity " + std::to_string(inbox), bad == 0 && (inbox > 16 || full > 0),
-		   std::to_string(bad) + " lists differ, " + std::to_string(full) + " inboxes are full");
 }
 
 static void
@@ -475,12 +349,6 @@ test_lists()
 	for (uint32_t inbox : {32u, 48u, 64u})
 		for (uint32_t degree : {8u, 16u, 40u, 96u})
 			test_finish(inbox, degree);
-	test_mutual(48, 10, 20, true);
-	test_mutual(48, 10, 20, false);
-	test_mutual(64, 20, 48, true);
-	test_mutual(48, 20, 15, true);
-	test_mutual(16, 16, 24, true);
-	test_mutual(32, 1, 8, true);
 	for (uint32_t degree : {8u, 32u, 37u, 96u})
 	{
 		test_near(ROWS_S8, 32, 30, degree);

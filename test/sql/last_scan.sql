@@ -13,8 +13,6 @@ RESET client_min_messages;
 CREATE TABLE ls AS SELECT id, v::vector(32) FROM points(1, 3000, 32, 1);
 CREATE INDEX ls_exact ON ls USING grnnd (v) WITH (layout = exact);
 SET enable_seqscan = off;
--- (pages that a busy machine is slow to bring would be taken as wholes)
-SET grnnd.whole_pages = off;
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 SELECT index, ef, visits BETWEEN 40 AND 80 AS visits, pages BETWEEN visits AND visits + 2 AS pages,
 	reranked, all_rows, way FROM grnnd_last_scan();
@@ -25,23 +23,23 @@ SELECT index, ef, visits BETWEEN 200 AND 300 AS visits FROM grnnd_last_scan();
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 3000) s;
 SELECT index, all_rows, way FROM grnnd_last_scan();
 -- a range that has no row, one that has a few, and one written as a similarity end with the search
-CREATE FUNCTION ranged(condition text, OUT rows bigint, OUT few boolean, OUT all_rows boolean) LANGUAGE plpgsql AS $$
+CREATE FUNCTION ranged(condition text, most bigint DEFAULT 100, OUT rows bigint, OUT few boolean, OUT all_rows boolean) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('SELECT count(*) FROM (SELECT FROM ls WHERE %s ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 100) s', condition)
 		INTO rows;
-	SELECT s.visits < 100 AND s.ef = 40, s.all_rows INTO few, all_rows FROM grnnd_last_scan() s;
+	SELECT s.visits < most AND s.ef = 40, s.all_rows INTO few, all_rows FROM grnnd_last_scan() s;
 END $$;
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
 SELECT * FROM ranged('0.0001 >= v <-> (SELECT v FROM ls WHERE id = 5)');
 SELECT * FROM ranged('1 - (v <-> (SELECT v FROM ls WHERE id = 5)) > 0.9999');
--- rounded rows are read from the table
+-- rounded rows are read from the table; without codes a search visits each neighbour
 DROP INDEX ls_exact;
 CREATE INDEX ls_compact ON ls USING grnnd (v) WITH (layout = compact);
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 SELECT index, ef, reranked BETWEEN 10 AND 200 AS reranked, all_rows FROM grnnd_last_scan();
-SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
-SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
+SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0', 1200);
+SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001', 1200);
 -- with a condition on a filter column: by the list of a value
 DROP INDEX ls_compact;
 ALTER TABLE ls ADD tenant int;

@@ -79,9 +79,9 @@ RESET enable_seqscan;
 SELECT plan('SELECT id FROM signs ORDER BY b <~> (SELECT b FROM signs LIMIT 1) LIMIT 100');
 -- rows of few bits are ranked by bounds that are only likely, but not where LIMIT takes all that were found
 SELECT setseed(0.5);
-CREATE TABLE few AS SELECT g AS id, g % 60 AS k, ARRAY(SELECT ((random() + random() + random() - 1.5) * 2 + g * 0)::real
-	FROM generate_series(1, 32))::vector(32) AS v FROM generate_series(1, 3000) g;
-CREATE INDEX ON few USING grnnd (v vector_ip_ops, k) WITH (layout = compact);
+CREATE TABLE few AS SELECT g AS id, g % 42 AS k, ARRAY(SELECT (sin(g * (1 + j % 24) * 0.618 + j % 24) + random() * 0.5)::real
+	FROM generate_series(1, 640) j)::vector(640) AS v FROM generate_series(1, 2100) g;
+CREATE INDEX ON few USING grnnd (v vector_ip_ops, k);
 CREATE FUNCTION disordered(q vector, OUT rows int, OUT disordered int) LANGUAGE plpgsql AS $$
 DECLARE
 	got float8;
@@ -97,6 +97,6 @@ END $$;
 SET enable_seqscan = off;
 SELECT sum(rows) AS rows, sum(disordered) AS disordered FROM (SELECT (disordered(v)).* FROM few WHERE id <= 100) x;
 -- and an index that has just been built has nothing due, however many ids its lists take
-CREATE INDEX wide ON few USING grnnd (v, k, k, k, k, k, k, k, k) WITH (layout = compact);
+CREATE INDEX wide ON few USING grnnd (v, k, k, k, k, k, k, k, k);
 SELECT state, due FROM grnnd_codes('wide');
 DROP SCHEMA test_limit CASCADE;

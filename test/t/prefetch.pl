@@ -1,6 +1,5 @@
 # Queries of an index that does not fit into shared buffers: the same rows in the same order from
-# the same pages, whether or not pages of index and table are asked for ahead; and more of the
-# nearest rows where pages that come are taken as wholes.
+# the same pages, whether or not pages of index and table are asked for ahead.
 use strict;
 use warnings;
 
@@ -19,7 +18,6 @@ fsync = off
 shared_buffers = 1MB
 grnnd.build_device = cpu
 grnnd.background_fit = off
-grnnd.whole_pages = off
 max_parallel_workers_per_gather = 0
 max_parallel_maintenance_workers = 0
 ));
@@ -116,28 +114,5 @@ for my $kind ('', 'TEMP')
 		FETCH 3 FROM c \\; SAVEPOINT a; UPDATE s SET g = g + 1 WHERE id < 50; $same; ROLLBACK; DROP TABLE s") =~ s/^\d+\n//gmr,
 		$expected, "a $kind table that changes");
 }
-
-# How many of the ten nearest of 60 rows a search with ten candidates finds.
-sub found
-{
-	my ($whole) = @_;
-
-	return $node->safe_psql('postgres', qq(
-		SET enable_seqscan = off; SET enable_sort = off; SET grnnd.ef_search = 10; SET grnnd.iterative_scan = off;
-		SET grnnd.whole_pages = $whole;
-		SELECT count(*) FROM (SELECT id, v FROM h WHERE id % 67 = 5) q, LATERAL (SELECT id FROM h ORDER BY v <-> q.v LIMIT 10) a
-			JOIN exact e ON e.id = a.id WHERE e.q = q.id));
-}
-
-$node->safe_psql('postgres', q(
-	CREATE TABLE h (id int, v vector(24));
-	SELECT setseed(.5);
-	INSERT INTO h SELECT i, array_agg(random())::vector FROM generate_series(1, 4000) i, generate_series(1, 24) j GROUP BY i;
-	CREATE TABLE exact AS SELECT q.id AS q, a.id FROM h q, LATERAL (SELECT id FROM h ORDER BY v <-> q.v LIMIT 10) a WHERE q.id % 67 = 5;
-	CREATE INDEX i ON h USING grnnd (v) WITH (degree = 14); CHECKPOINT));
-my %found = map { $_ => found($_) } qw(off on auto);
-note("found: off $found{off}, on $found{on}, auto $found{auto}");
-cmp_ok($found{on}, '>', $found{off}, 'pages taken as wholes: more of the nearest rows are found');
-cmp_ok($found{auto}, '>=', $found{off} - 3, 'auto finds as many at least, or nearly');
 
 done_testing();

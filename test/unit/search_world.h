@@ -48,18 +48,9 @@ typedef struct World
 	uint8_t		asked[N];		/* the store was asked for these */
 	uint64_t	unasked;		/* visits of others */
 	bool		inside;			/* a visit is going on */
-	uint32_t	inside_page;	/* of this page, where searches judge whole pages */
-	uint64_t	visits;
-	uint64_t	mates;			/* that were looked at */
-	uint64_t	checked;
 	jmp_buf    *escape;			/* visit() leaves by longjmp when this runs out: */
 	int			visits_left;
 } World;
-
-/* Worlds made from now on have whole pages. */
-static bool world_pages;
-/* Every so many visits they are taken, or not, in turns; 0: always. */
-static uint32_t world_turns;
 
 /* ---- the store ---- */
 
@@ -81,36 +72,11 @@ world_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	w->unasked += !w->asked[id];
 	if (!grn_record_leads_on((const GrnRecord *) rec))
 		return false;
-	if (world_turns > 0 && ++w->visits % world_turns == 0)
-		self->whole_pages = !self->whole_pages;
 	w->inside = true;
-	w->inside_page = id / w->layout.per_page;
 	memcpy(w->vector, rec + w->layout.off_vec, w->layout.vec_bytes);
 	fn(arg, (const GrnRecord *) rec, w->vector);
 	w->inside = false;
 	return true;
-}
-
-static inline const GrnRecord *
-world_mate(GrnStore *self, uint32_t id)
-{
-	World	   *w = (World *) self;
-
-	CHECK(w->inside && id / w->layout.per_page == w->inside_page, "mate %u outside its page", id);
-	w->mates++;
-	return (const GrnRecord *) (w->records + (size_t) id * w->layout.record_bytes);
-}
-
-/* Ends the search where a record is not sound. */
-static inline void
-world_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
-{
-	World	   *w = (World *) self;
-
-	CHECK(w->inside && id / w->layout.per_page == w->inside_page, "check outside a visit");
-	w->checked++;
-	if (grn_record_check(&w->layout, rec, id, N) != NULL && w->escape != NULL)
-		longjmp(*w->escape, 2);
 }
 
 static inline void
@@ -367,12 +333,6 @@ make_world(GrnMetric metric, uint32_t dim, GrnForm format, bool codes)
 	w->store.visit = world_visit;
 	w->store.alloc = world_alloc;
 	w->store.free = world_free;
-	if (world_pages)
-	{
-		w->store.mate = world_mate;
-		w->store.whole_pages = true;
-		w->store.check = world_check;
-	}
 	w->metric = metric;
 	w->dim = dim;
 	w->space = (uint32_t) grn_row_floats(grn_metric(metric), dim);

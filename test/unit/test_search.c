@@ -167,8 +167,7 @@ resumed_searches_find_all(void)
 				CHECK(!grn_search_truncated(s), "truncated");
 				CHECK(grn_search_run(s) == 0, "more than all");
 				for (uint32_t i = 0; i < N; i++)
-					CHECK(w->visited[i] == 1 || (world_pages && w->visited[i] == 0),
-						  "node %u was visited %u times", i, w->visited[i]);
+					CHECK(w->visited[i] == 1, "node %u was visited %u times", i, w->visited[i]);
 				CHECK(grn_search_visits(s) == N, "visits");
 				grn_search_end(s);
 				CHECK(w->blocks == 0, "%zu blocks left", w->blocks);
@@ -217,12 +216,10 @@ disks_are_asked_ahead(void)
 {
 	static const uint32_t widths[] = {2, 5, 17, GRN_MAX_AHEAD};
 
-	for (int pages = 0; pages < 3; pages++)
+	for (int codes = 0; codes < 2; codes++)
 	{
-		World	   *w;
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 
-		world_pages = pages == 1;
-		w = make_world(GRN_L2, 24, GRN_FORM_F32, pages < 2);
 		for (uint32_t width = 0; width < 4; width++)
 		{
 			uint64_t	visits = 0;
@@ -247,21 +244,20 @@ disks_are_asked_ahead(void)
 				w->store.ahead = 0;
 				grn_search_end(a);
 				grn_search_end(b);
-				/* the entry point, and the first of each page's other records */
-				CHECK(pages == 1 || w->unasked <= 1, "%llu visits nobody asked for",
+				/* the entry point */
+				CHECK(w->unasked <= 1, "%llu visits nobody asked for",
 					  (unsigned long long) w->unasked);
 			}
 			/*
 			 * (in so small a graph more comes onto the list and leaves it again than in a large
 			 * one)
 			 */
-			CHECK(pages == 1 || w->prefetched < visits * (pages == 2 ? 1.02 : 2),
+			CHECK(w->prefetched < visits * (codes ? 2 : 1.02),
 				  "%llu asked for, %llu visits", (unsigned long long) w->prefetched,
 				  (unsigned long long) visits);
 		}
 		free_world(w);
 	}
-	world_pages = false;
 }
 
 /* Dead nodes, freed or not, lead on, but are no results and take no result's place. */
@@ -352,7 +348,7 @@ dead_nodes_have_a_limit(void)
 			;
 		CHECK(grn_search_truncated(s), "codes %d", codes);
 		/* without codes an expansion visits all neighbours, and the first few go on in any case */
-		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : 5 * w->layout.degree), "codes %d: %llu",
+		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : 8 * w->layout.degree), "codes %d: %llu",
 			  codes, (unsigned long long) grn_search_visits(s));
 		grn_search_end(s);
 
@@ -611,101 +607,6 @@ killed_nodes_have_no_tids(void)
 	}
 }
 
-/* A page is read once, and recall is higher at fewer reads. */
-static void
-whole_pages_save_visits(void)
-{
-	double		visits[2];
-	double		found[2];
-	uint64_t	reads[2] = {0, 0};
-
-	for (int pages = 0; pages < 2; pages++)
-	{
-		World	   *w;
-
-		world_pages = pages;
-		w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
-		found[pages] = recall(w, 24, &visits[pages]);
-		for (uint32_t q = 0; q < QUERIES; q++)
-		{
-			GrnSearch  *s;
-
-			memset(w->visited, 0, sizeof(w->visited));
-			s = begin(w, q, 24, false, 0, false);
-			grn_search_run(s);
-			for (uint32_t i = 0; i < N; i++)
-				reads[pages] += w->visited[i];
-			grn_search_end(s);
-		}
-		CHECK(w->layout.per_page > 10, "%u a page", w->layout.per_page);
-		CHECK(pages ? w->mates > 0 && w->checked > 0 : w->mates == 0, "mates");
-		free_world(w);
-	}
-	world_pages = false;
-	CHECK(found[1] >= found[0] && found[1] > 0.95, "recall %.3f, %.3f", found[0], found[1]);
-	CHECK(reads[0] > (uint64_t) (visits[0] * QUERIES) - QUERIES, "visits");
-	CHECK((double) reads[1] < 0.9 * (double) reads[0], "%llu reads, %llu",
-		  (unsigned long long) reads[1], (unsigned long long) reads[0]);
-}
-
-/* Where the store wants no whole pages, a search is as without mates. */
-static void
-pages_are_taken_when_wanted(void)
-{
-	World	   *w;
-
-	world_pages = true;
-	w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
-	for (uint32_t q = 0; q < QUERIES; q++)
-	{
-		GrnSearch  *s[2];
-		uint32_t	n[2];
-
-		w->store.whole_pages = false;
-		for (int mates = 0; mates < 2; mates++)
-		{
-			w->store.mate = mates ? world_mate : NULL;
-			s[mates] = begin(w, q, 24, true, 0, false);
-			n[mates] = grn_search_run(s[mates]);
-		}
-		CHECK(n[0] == n[1] && grn_search_led(s[0]) == grn_search_led(s[1]) &&
-			  memcmp(grn_search_found(s[0]), grn_search_found(s[1]), n[0] * sizeof(GrnFound)) == 0,
-			  "query %u", q);
-		CHECK(w->mates == 0, "query %u: mates", q);
-		grn_search_end(s[0]);
-		grn_search_end(s[1]);
-	}
-	world_pages = false;
-	free_world(w);
-}
-
-/* A record that is not sound is not trusted because it lay on the page of another. */
-static void
-mates_are_checked(void)
-{
-	World	   *w;
-	jmp_buf		escape;
-	volatile bool escaped = false;
-
-	world_pages = true;
-	w = make_world(GRN_L2, 24, GRN_FORM_U8, true);
-	w->visits_left = INT32_MAX;
-	w->escape = &escape;
-	/* the entry is alone, and one on its page leads out of the index */
-	for (uint32_t i = 0; i < w->layout.per_page; i++)
-		record(w, i)->count = 0;
-	record(w, 1)->count = 1;
-	grn_rec_ids(&w->layout, record(w, 1))[0] = N;
-	if (setjmp(escape) == 2)
-		escaped = true;
-	else
-		grn_search_run(begin(w, 0, 24, false, 0, false));
-	CHECK(escaped, "a search went on with a record that is not sound");
-	w->escape = NULL;
-	world_pages = false;
-	free_world(w);
-}
-
 int
 main(void)
 {
@@ -727,20 +628,5 @@ main(void)
 	RUN(kept_vectors_are_the_records);
 	RUN(extreme_queries);
 	RUN(rows_are_found_in_the_graphs_space);
-	RUN(whole_pages_save_visits);
-	RUN(pages_are_taken_when_wanted);
-	RUN(mates_are_checked);
-	world_pages = true;
-	RUN(resumed_searches_find_all);
-	RUN(killed_nodes_have_no_tids);
-	RUN(dead_nodes_have_a_limit);
-	RUN(empty_slots_are_skipped);
-	RUN(stale_codes_do_no_harm);
-	RUN(abandoned_searches_leave_nothing);
-	RUN(kept_vectors_are_the_records);
-	world_turns = 7;
-	RUN(resumed_searches_find_all);
-	RUN(stale_codes_do_no_harm);
-	RUN(kept_vectors_are_the_records);
 	UNIT_END();
 }

@@ -111,7 +111,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	 * Sketches vary alike in all directions, so codes do not pay.  With codes an index of 20,000
 	 * sketches was three times as large, and recall at ef 40 was .80 instead of .95.
 	 */
-	if (is_sketch(build))
+	if (is_sketch(build) || build->options.layout == GRN_KEEP_COMPACT)
 		build->options.codes = false;
 
 	spec->version = GRN_PROTOCOL_VERSION;

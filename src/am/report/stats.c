@@ -190,6 +190,7 @@ codes_text(Relation index, const GrnndMeta *meta)
 		return "filling: records are getting them";
 	if (strcmp(state, "none") == 0)
 		return options != NULL && !options->codes ? "none: codes = off"
+			: options != NULL && options->layout == GRN_KEEP_COMPACT ? "none: layout = compact"
 			: "none: they would not tell neighbours apart";
 	return grn_code_dims(meta->shape) == 0 ? "used: the rows themselves"
 		: psprintf("used: %u bytes a neighbour, %.0f%% of the variance",

@@ -18,8 +18,8 @@
 #define DEAD_LIMIT(ef) (2 * (ef) + 64)
 
 /*
- * Where lists are long, the rule keeps out only what is nearer to another neighbour by this share:
- * so the first neighbours are nearer.
+ * The rule keeps out only what is nearer to another neighbour by this share: so the first
+ * neighbours are nearer.
  */
 #define RULE_SLACK 0.08f
 
@@ -108,7 +108,6 @@ typedef struct NearNode
 {
 	uint32		id;				/* the key */
 	char		status;			/* the hash table's */
-	bool		live;
 	uint32		count;
 	const uint32 *ids;			/* [count] its list */
 	const float *row;			/* [dim] where it lies in the graph's space */
@@ -154,7 +153,6 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEn
 		.dead_limit = DEAD_LIMIT(ef)
 	};
 
-	grnnd_store_take_pages(store);
 	near->store = store;
 	near->ix = store->ix;
 	near->p = p;
@@ -219,30 +217,10 @@ found_rows(GrnndNear *near)
 	return near->rows;
 }
 
-typedef struct Reading
-{
-	const GrnndIndex *ix;
-	GrnRecord  *rec;			/* [hot_bytes] */
-	float	   *row;
-} Reading;
-
-static void
-take_node(void *arg, const GrnRecord *rec, const void *vec)
-{
-	Reading    *r = arg;
-
-	memcpy(r->rec, rec, r->ix->layout.hot_bytes);
-	place_stored(r->ix, vec, r->row);
-}
-
-/*
- * What is known of a node, or NULL.  Where lists are short, a list that the search has not met is
- * read: each of few edges counts, and there are few to read.
- */
+/* What the search has met of a node, or NULL. */
 static const NearNode *
 near_node(GrnndNear *near, uint32 id)
 {
-	const GrnLayout *l = &near->ix->layout;
 	NearNode   *node;
 	bool		known;
 
@@ -254,24 +232,12 @@ near_node(GrnndNear *near, uint32 id)
 		for (uint32 i = 0; i < near->nfound; i++)
 		{
 			node = near_nodes_insert(near->nodes, grn_search_found(near->search)[i].id, &known);
-			node->live = true;
 			node->ids = grn_search_list(near->search, i, &node->count);
 			node->row = rows + (Size) i * near->ix->meta.dim;
 		}
 	}
 	node = near_nodes_lookup(near->nodes, id);
-	if (node == NULL && l->degree < GRNND_FEW_EDGES)
-	{
-		Reading		r = {near->ix, palloc0(l->hot_bytes), palloc(near->ix->meta.dim * sizeof(float))};
-		bool		there = near->store->base.visit(&near->store->base, id, take_node, &r);
-
-		node = near_nodes_insert(near->nodes, id, &known);
-		node->live = there && r.rec->state == GRN_NODE;
-		node->count = node->live ? r.rec->count : 0;
-		node->ids = grn_rec_ids(l, r.rec);
-		node->row = r.row;
-	}
-	return node != NULL && node->live ? node : NULL;
+	return node;
 }
 
 void
@@ -405,18 +371,12 @@ GrnndShares
 grnnd_shares(const GrnndIndex *ix, bool mutual)
 {
 	uint32		degree = ix->layout.degree;
-	bool		few = degree < GRNND_FEW_EDGES;
 	GrnndShares s;
 
 	if (mutual && !grn_is_scaled(ix->key.metric->embedding))
-		s = few ? (GrnndShares) {.own = degree / 2, .asked = 2 * degree, .filled = degree,
-								 .links = degree, .least = degree * 4 / 5, .mutual = true}
-			: (GrnndShares) {.own = degree * 3 / 8, .asked = degree, .filled = degree / 2,
-							 .links = degree / 2, .least = degree * 7 / 16, .slack = RULE_SLACK,
-							 .mutual = true};
-	else if (few)
-		s = (GrnndShares) {.own = degree / 2, .asked = degree, .filled = degree,
-						   .least = degree * 4 / 5};
+		s = (GrnndShares) {.own = degree * 3 / 8, .asked = degree, .filled = degree / 2,
+						   .links = degree / 2, .least = degree * 7 / 16, .slack = RULE_SLACK,
+						   .mutual = true};
 	else if (grn_has_codes(&ix->codec))
 		s = (GrnndShares) {.own = degree * 3 / 8, .asked = degree / 2,
 						   .filled = degree / 2, .least = degree * 7 / 16, .slack = RULE_SLACK};

@@ -8,14 +8,6 @@
 #include "am/page_store.h"
 #include "am/write/edit.h"
 
-/*
- * Below this degree a new node gets more of both kinds of edges.  Of 3,000 sentences inserted
- * behind 3,000 built ones, layout compact, recall at ef 100 was .895 otherwise, is .943, and .963
- * where all are built.  Of 4,000 SIFT descriptors behind 4,000, with 16 edges, recall at ef 40 was
- * .916 otherwise, is .962, and .966 where all are built.
- */
-#define GRNND_FEW_EDGES 18
-
 /* A node's vector and code, as the search and the links need it. */
 typedef struct GrnndPoint
 {

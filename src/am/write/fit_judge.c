@@ -74,6 +74,5 @@ grnnd_fit_codes_tell(Fit *f)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return grn_codes_serve(&judgement, grn_is_compact(f->ix.layout.form, f->ix.layout.dim),
-						   grn_is_long(f->ix.layout.form, f->ix.layout.dim));
+	return grn_codes_serve(&judgement, grn_is_long(f->ix.layout.form, f->ix.layout.dim));
 }

@@ -422,8 +422,6 @@ measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
 	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
-	/* as if all pages were in memory, whatever is in memory now */
-	f->store.base.mate = NULL;
 	if (seconds <= 0)
 		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
 	else

@@ -75,10 +75,4 @@ typedef struct Descent
  */
 extern void grn_write_lists(Descent *d, GrnParallel *parallel, bool fill);
 
-/* Writes the list of a position, sorted, to the memory of the position's inbox. */
-extern void grn_put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count);
-
-/* mutual.c: makes lists of pools and inboxes where there is room for few edges. */
-extern void grn_match_edges(Descent *d, GrnParallel *parallel);
-
 #endif							/* GRN_DESCENT_IMPL_H */

@@ -6,8 +6,7 @@
  * estimates the distances of all neighbours from the one page that the step reads.  Edges that
  * the RNG rule refused therefore cost a query almost nothing, and save search steps: 100,000
  * SIFT descriptors of average degree 23 needed 35 steps for recall@10 = .95; with lists filled
- * to 32 they needed 28.  The GPU fills lists by the same rule.  If the degree is small,
- * mutual.c chooses edges in place of list_range().
+ * to 32 they needed 28.  The GPU fills lists by the same rule.
  *
  * Lists are made by position, in the memory of the inboxes, which are no longer needed.  The
  * last step writes the lists in the order of vertices.
@@ -35,8 +34,9 @@ additions_of(const Descent *d, size_t v)
 	return (uint32_t *) &d->write[v];
 }
 
-void
-grn_put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count)
+/* Writes the list of a position, sorted, into the memory of its inbox. */
+static void
+put_list(Descent *d, size_t v, const uint64_t *keys, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		list_of(d, v)[i] = KEY_ID(keys[i]);
@@ -73,7 +73,7 @@ list_range(void *arg, int worker, size_t begin, size_t end)
 				keys[count++] = inbox->keys[i];
 		}
 		grn_sort_few_keys(keys, count);
-		grn_put_list(d, v, keys, count);
+		put_list(d, v, keys, count);
 	}
 }
 
@@ -235,10 +235,7 @@ grn_write_lists(Descent *d, GrnParallel *parallel, bool fill)
 {
 	size_t		n = d->rows.n;
 
-	if (d->graph->degree <= GRN_FEW_EDGES)
-		grn_match_edges(d, parallel);
-	else
-		parallel->run(parallel, n, GRAIN, list_range, d);
+	parallel->run(parallel, n, GRAIN, list_range, d);
 	if (fill)
 	{
 		parallel->run(parallel, n, GRAIN, fill_range, d);

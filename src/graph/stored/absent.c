@@ -42,7 +42,7 @@ struct GrnAbsent
 	uint8_t    *codes;			/* [MOST_CANDIDATES][code_bytes] */
 	uint8_t    *sigs;			/* [MOST_CANDIDATES][sig_bytes] */
 	size_t		copy_bytes;
-	uint8_t    *copies;			/* [per_page][copy_bytes], by slot */
+	uint8_t    *copy;			/* [copy_bytes] */
 	bool		found;			/* the absent node exists */
 };
 
@@ -101,7 +101,7 @@ grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec, uin
 	a->copy_bytes = l->span > 1 ? l->hot_bytes : l->record_bytes;
 	a->codes = store->alloc(store, (size_t) MOST_CANDIDATES * l->code_bytes);
 	a->sigs = store->alloc(store, (size_t) MOST_CANDIDATES * l->sig_bytes);
-	a->copies = store->alloc(store, l->per_page * a->copy_bytes);
+	a->copy = store->alloc(store, a->copy_bytes);
 	for (uint32_t i = 0; i < REMEMBERED; i++)
 		a->remembered[i].list = GRN_INVALID_ID;
 	if (!store->visit(store, id, take_list, a) || !a->found)
@@ -122,7 +122,7 @@ grn_absent_end(GrnStore *store, GrnAbsent *a)
 		return;
 	store->free(store, a->codes);
 	store->free(store, a->sigs);
-	store->free(store, a->copies);
+	store->free(store, a->copy);
 	store->free(store, a);
 }
 
@@ -190,7 +190,6 @@ grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec)
 {
 	const GrnLayout *l;
 	Replacement *known;
-	uint8_t    *copy;
 	int			at;
 	uint32_t	c;
 
@@ -199,8 +198,7 @@ grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec)
 	if (id == a->id)
 		return NULL;
 	l = a->layout;
-	/* (a mate has not been checked yet) */
-	if (a->codec == NULL || rec->state != GRN_NODE || rec->count > l->degree ||
+	if (a->codec == NULL || rec->state != GRN_NODE ||
 		(at = grn_find_id(grn_rec_ids(l, rec), rec->count, a->id)) < 0)
 		return rec;
 	known = &a->remembered[id % REMEMBERED];
@@ -212,13 +210,12 @@ grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec)
 	if (known->candidate < 0)
 		return rec;
 	c = (uint32_t) known->candidate;
-	copy = a->copies + grn_node_slot(l, id) * a->copy_bytes;
-	memcpy(copy, rec, a->copy_bytes);
-	grn_rec_ids(l, copy)[at] = a->ids[c];
-	grn_rec_set_factor(l, copy, (uint32_t) at, a->factors[c]);
-	memcpy(grn_rec_codes(l, copy) + (size_t) at * l->code_bytes,
+	memcpy(a->copy, rec, a->copy_bytes);
+	grn_rec_ids(l, a->copy)[at] = a->ids[c];
+	grn_rec_set_factor(l, a->copy, (uint32_t) at, a->factors[c]);
+	memcpy(grn_rec_codes(l, a->copy) + (size_t) at * l->code_bytes,
 		   a->codes + (size_t) c * l->code_bytes, l->code_bytes);
-	memcpy(grn_rec_sigs(l, copy) + (size_t) at * l->sig_bytes,
+	memcpy(grn_rec_sigs(l, a->copy) + (size_t) at * l->sig_bytes,
 		   a->sigs + (size_t) c * l->sig_bytes, l->sig_bytes);
-	return (const GrnRecord *) copy;
+	return (const GrnRecord *) a->copy;
 }

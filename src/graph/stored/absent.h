@@ -33,8 +33,7 @@ extern void grn_absent_end(GrnStore *store, GrnAbsent *a);
 
 /*
  * The view of record id: NULL (no record) for the absent node; rec, or a copy of rec with the
- * replaced edge.  A copy is valid until the view of a record in an equal slot of another page.
- * Does not allocate.  a may be NULL.
+ * replaced edge.  A copy is valid until the next call.  Does not allocate.  a may be NULL.
  */
 extern const GrnRecord *grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec);
 

@@ -9,8 +9,8 @@
  *
  * The first cuts use codes if the index has codes: codes have a tenth of the rows' bytes and are
  * exact enough for large parts.  The last cuts use the rows, which show better which rows should
- * share a page: of 150,000 sentences in compact records a search at recall .95 then reads 57 pages
- * instead of 66.
+ * share a page: of 150,000 sentences with codes a search at recall .95 then reads 57 pages instead
+ * of 66.
  */
 #include "graph/stored/cut_order.h"
 

@@ -70,11 +70,6 @@ extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t
 #define GRN_LEAST_ORDERED 0.7
 #define GRN_MOST_POOR 0.1
 /*
- * The limit for layout = compact: with coarse own vectors a search without codes fares worse
- * still.
- */
-#define GRN_MOST_POOR_COMPACT 0.6
-/*
  * The limit for long own vectors: a page has few records, so a search without codes reads 30 times
  * as many pages.  Of 50,000 rows of four sentences' embeddings side by side (1536 dimensions; 23%
  * poor), a search without codes finds .95 in 8,546 pages and a search with codes in 515.
@@ -93,19 +88,18 @@ typedef struct GrnJudgement
 extern void grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
 								 GrnJudgement *judgement);
 
-/* True if codes order neighbours well enough. compact: by grn_is_compact() */
+/* True if codes order neighbours well enough. */
 static inline bool
-grn_codes_tell(const GrnJudgement *judgement, bool compact)
+grn_codes_tell(const GrnJudgement *judgement)
 {
-	return (double) judgement->poor <=
-		(compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR) * (double) judgement->vertices;
+	return (double) judgement->poor <= GRN_MOST_POOR * (double) judgement->vertices;
 }
 
 /* True if searches with codes are better than searches without. is_long: by grn_is_long() */
 static inline bool
-grn_codes_serve(const GrnJudgement *judgement, bool compact, bool is_long)
+grn_codes_serve(const GrnJudgement *judgement, bool is_long)
 {
-	return grn_codes_tell(judgement, compact) ||
+	return grn_codes_tell(judgement) ||
 		(is_long && (double) judgement->poor <= GRN_MOST_POOR_LONG * (double) judgement->vertices);
 }
 
@@ -114,13 +108,12 @@ grn_codes_serve(const GrnJudgement *judgement, bool compact, bool is_long)
  * errors of the limit.
  */
 static inline bool
-grn_codes_unclear(const GrnJudgement *judgement, bool compact)
+grn_codes_unclear(const GrnJudgement *judgement)
 {
-	double		most = compact ? GRN_MOST_POOR_COMPACT : GRN_MOST_POOR;
 	double		n = (double) judgement->vertices;
-	double		off = (double) judgement->poor - most * n;
+	double		off = (double) judgement->poor - GRN_MOST_POOR * n;
 
-	return off * off < 9 * most * (1 - most) * n;
+	return off * off < 9 * GRN_MOST_POOR * (1 - GRN_MOST_POOR) * n;
 }
 
 /* Maps distances to integers of equal order; NaN is the largest. */

@@ -127,33 +127,18 @@ shape_of_bytes(uint32_t bytes)
  */
 #define EDGE_SHARE 4
 /*
- * Records of the layout "compact" have ten edges of 24 bytes of code at most.  Of 40,000 sentences
- * (384 dimensions, own vectors of 2 bits) that makes 480 bytes and 92 pages a query at recall .94;
- * 12 edges of 20 bytes 504 and 95 at .934, 8 of 32 508 and 92 at .93.
- */
-#define COMPACT_DEGREE 10
-/*
- * Of rows of up to 192 dimensions, which it keeps in 4 bits, sixteen records fit a page with 14 to
- * 16 edges of 16 bytes.  Searches then need no mates.  Of 200,000 SIFT descriptors (128 dimensions)
- * that makes recall .95 with as many pages as 10 edges of 20 bytes and mates, in a quarter of the
- * time.  Where users want a larger degree codes stay as short, because at equal bytes edges bring
- * more: of noisy copies 24 edges of 16 bytes .967 at ef 160, 20 of 20 .958.
- */
-#define COMPACT_SHORT_BITS 4
-#define COMPACT_SHORT_DEGREE 16
-#define COMPACT_SHORT_CODE_BYTES 16
-#define COMPACT_SHORT_PER_PAGE 16
-/*
  * With 4 bits a number, records of 600 to 780 dimensions come four to a page instead of three.  28
  * edges with codes of 48 bytes are then better than 32 edges with 40 bytes, and nearly as good as
  * 32 edges with 48 bytes three to a page (768 dimensions; test/bench/decisions.md).
  */
 #define ROTATED_DEGREE 28
 #define ROTATED_LEAST_PER_PAGE 4
-#define COMPACT_CODE_BYTES 24
 #define LONG_OWN_BYTES 512
+/*
+ * Records of layout compact keep no codes, so a search visits each neighbour.
+ */
+#define COMPACT_DEGREE 24
 #define COMPACT_OWN_BYTES 104
-#define COMPACT_WITHOUT_CODES 1000	/* few bits leave out much, and still save most visits */
 #define COMPACT_LEAST_DIM 16	/* few numbers leave large errors */
 /*
  * Degree of sketches, without codes: 745 bytes a row.  Measured on 20,800 sections of
@@ -174,26 +159,6 @@ bool
 grn_is_long(GrnForm form, uint32_t dim)
 {
 	return grn_form_bytes(form, dim) >= LONG_OWN_BYTES;
-}
-
-/* Compact records whose own vectors leave room for more edges; then their codes are shorter. */
-static bool
-is_short(GrnForm form, uint32_t dim)
-{
-	return grn_is_compact(form, dim) && grn_form(form)->bits == COMPACT_SHORT_BITS;
-}
-
-static uint32_t
-short_degree(uint32_t dim, GrnForm form, uint32_t payload)
-{
-	uint32_t	degree = COMPACT_SHORT_DEGREE;
-	GrnLayout	l;
-
-	while (degree > COMPACT_DEGREE &&
-		   !(grn_layout(&l, dim, degree, shape_of_bytes(COMPACT_SHORT_CODE_BYTES), form, payload) &&
-			 l.per_page >= COMPACT_SHORT_PER_PAGE))
-		degree--;
-	return degree;
 }
 
 /*
@@ -235,11 +200,7 @@ fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)
 void
 grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 {
-	bool		compact = grn_is_compact(spec->form, spec->dim);
 	GrnLayoutSpec plain = spec->sig_bytes > 0 ? without_columns(spec) : *spec;
-	uint32_t	most = !compact ? GRN_MAX_CODE_BYTES
-		: is_short(spec->form, spec->dim) && spec->degree > COMPACT_DEGREE ? COMPACT_SHORT_CODE_BYTES
-		: COMPACT_CODE_BYTES;
 
 	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
 	{
@@ -248,12 +209,12 @@ grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 		GrnLayout	l;
 
 		coded.shape = shape_of_bytes(bytes);
-		if (bytes <= most && grn_layout_of(&l, &coded) &&
+		if (grn_layout_of(&l, &coded) &&
 			!(plain.degree > spec->degree && fills_given_up(&l, plain)))
 			cost = (float) (l.payload * l.span) / (float) l.per_page +
 				(float) (spec->degree * (bytes + 8)) / EDGE_SHARE;
 		if (bytes == 0)
-			cost *= compact ? COMPACT_WITHOUT_CODES : VISITS_WITHOUT_CODES;
+			cost *= VISITS_WITHOUT_CODES;
 		costs->visit[bytes / GRN_CODE_STEP] = cost;
 	}
 }
@@ -361,11 +322,9 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 
 	if (grn_form(form)->rotated)
 	{
-		if (!codes)
-			return SKETCH_DEGREE;
-		if (is_short(form, dim))
-			return short_degree(dim, form, payload);
-		return grn_is_compact(form, dim) ? COMPACT_DEGREE : ROTATED_DEGREE;
+		if (grn_is_compact(form, dim))
+			return COMPACT_DEGREE;
+		return codes ? ROTATED_DEGREE : SKETCH_DEGREE;
 	}
 	if (grn_may_be_codes(form, dim))
 		return own_degree(dim, form, payload);
@@ -415,9 +374,6 @@ grn_degree_beside_columns(const GrnLayoutSpec *spec)
 	GrnLayout	usual;
 	GrnLayout	l;
 
-	/* (ten are few as it is) */
-	if (spec->degree <= COMPACT_DEGREE)
-		return spec->degree;
 	plain.attr_bytes = plain.sig_bytes = 0;
 	with.shape = plain.shape = usual_room(&plain);
 	if (grn_layout_of(&usual, &plain))

@@ -171,7 +171,7 @@ typedef enum GrnKeep
 {
 	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits if that saves pages, else as EXACT */
 	GRN_KEEP_EXACT,				/* in the smallest form that holds all rows exactly */
-	GRN_KEEP_COMPACT,			/* in about 100 bytes, with few edges and short codes */
+	GRN_KEEP_COMPACT,			/* in about 100 bytes, without codes of neighbours */
 	GRN_KEEP_BYTES,				/* as DEFAULT, but never in a rotated form; internal */
 	GRN_KEEP_SKETCH				/* in about 500 bytes; for sketches, internal */
 } GrnKeep;
@@ -208,22 +208,6 @@ extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool
  * records of the exact form; their codes are ignored.
  */
 extern GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
-
-/*
- * Have records so few edges that searches should take all records of a page wherever it had to be
- * brought, and inserts always?  With 17 records a page and ten edges a record (sentences, layout
- * compact) half the pages then make the same recall.  With 7 to 10 and 24 to 32 edges a fifth of
- * the pages is saved, in three times the time: that pays where each page is
- * waited for, which the store finds out (am/page_store.c).
- */
-#define GRN_LEAST_MATES 10
-#define GRN_MOST_EDGES_OF_MATES 12
-static inline bool
-grn_has_few_edges(const GrnLayout *l)
-{
-	return l->code_bytes > 0 && l->per_page >= GRN_LEAST_MATES &&
-		l->degree <= GRN_MOST_EDGES_OF_MATES;
-}
 
 /* The page of a record, counted from the first page of the node area. */
 static inline uint32_t

@@ -89,8 +89,6 @@ expand_coded(GrnSearch *s, Key key)
 	}
 	if (!s->p.closed)
 		grn_offer_keys(s, s->neighbours, s->estimates, s->count);
-	if (s->mates != NULL)
-		grn_offer_mates(s);
 	if (s->store->prefetch != NULL)
 		grn_prefetch_ahead(s);
 }
@@ -332,7 +330,6 @@ grn_search_run(GrnSearch *s)
 	if (resume && (!s->p.resumable || s->truncated))
 		return s->nfound = 0;
 	s->started = true;
-	s->took_mates = false;
 	s->nfound = 0;
 	if (s->codes)
 	{
@@ -365,12 +362,6 @@ grn_search_run(GrnSearch *s)
 	if (s->p.resumable && s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit)
 		s->truncated = true;
 	return s->nfound;
-}
-
-uint32_t
-grn_search_led(const GrnSearch *s)
-{
-	return s->took_mates && s->listed < s->nfound ? s->listed : s->nfound;
 }
 
 const GrnFound *
@@ -448,6 +439,5 @@ grn_search_end(GrnSearch *s)
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)
 			store->free(store, arrays[i]);
-	grn_mates_end(s);
 	store->free(store, s);
 }

@@ -25,15 +25,6 @@ typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
 typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
-	/*
-	 * Optional, for searches that may take pages as wholes: during fn, the other records of the
-	 * page that the visited one lies on; id is one of the page.  They are not checked: check() ends
-	 * with an error where a record is not sound.
-	 */
-	const GrnRecord *(*mate) (struct GrnStore *self, uint32_t id);
-	void		(*check) (struct GrnStore *self, uint32_t id, const GrnRecord *rec);
-	/* whether pages are taken as wholes now; the store changes it as it likes */
-	bool		whole_pages;
 	/* true while the search reads rows without their neighbours; set by the search for a run */
 	bool		skips_neighbours;
 	/* optional: the search will visit these ids soon, in this order */
@@ -149,11 +140,6 @@ extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
  */
 extern uint32_t grn_search_run(GrnSearch *s);
 extern const GrnFound *grn_search_found(const GrnSearch *s);
-/*
- * Number of nodes of the last run that were among the ef nearest candidates at the end.  Where
- * pages were taken as wholes, further nodes were on the list only while the list was short.
- */
-extern uint32_t grn_search_led(const GrnSearch *s);
 extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES each */
 extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
 /* code, signature (behind the code) and factor of an expanded node (keep_vectors) */

@@ -2,7 +2,7 @@
  * search_impl.h - the state of a search, shared by the files that implement search.h: search.c
  * (the main loop), search_list.c (the candidate list and the candidates it rejects),
  * search_closed.c (candidates of closed searches), search_set.c (the set of expanded ids),
- * search_visit.c (visits of records), search_mates.c (other records of a page), search_dead.c
+ * search_visit.c (visits of records), search_dead.c
  * (nodes without rows) and search_filter.c (nodes that fail a filter).
  */
 #ifndef GRN_SEARCH_IMPL_H
@@ -40,8 +40,6 @@ typedef struct Node
 	uint32_t	kept;			/* slot of vector and code, with keep_vectors */
 	bool		deferred;		/* dead, with its expansion put off */
 } Node;
-
-typedef struct GrnMates GrnMates;
 
 /* Number of listed rows that get estimates in one call: the widest kernel's batch. */
 #define GRN_GATHER 16
@@ -130,8 +128,6 @@ struct GrnSearch
 	uint32_t	nentries;
 	uint32_t	entries_room;
 	uint32_t	ndead;			/* dead nodes visited by this run */
-	GrnMates   *mates;			/* NULL: no page has been taken as a whole */
-	bool		took_mates;		/* this run has */
 	uint32_t	window;			/* number of candidates to prefetch while visits wait for a disk */
 	bool		prefetched_disk;	/* `prefetched` holds prefetches from a disk */
 	Failing		failing;
@@ -385,8 +381,6 @@ has_rejected(const GrnSearch *s)
 
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
-/* Offers a candidate that is already expanded. */
-extern void grn_list_expanded(GrnSearch *s, Key key);
 /* Keeps n candidates (raw_candidate()) that are farther than the whole of a full list. */
 extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
 /* Offers n candidates with their estimates. */
@@ -409,33 +403,10 @@ extern void grn_choose_waiting(GrnSearch *s);
 
 /* Visits a node: fills s->now and s->neighbours.  Returns false if the slot is free. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
-/*
- * Copies a record except its edges into s->now while the store holds the record.  The arrays must
- * have room.
- */
-extern void grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec);
-/* Discards the rows and vectors that the last visit copied, and the node's mates. */
+/* Discards the rows and vectors that the last visit copied. */
 extern void grn_forget_visit(GrnSearch *s);
 /* Prefetches the nearest candidates that were not prefetched lately. */
 extern void grn_prefetch_ahead(GrnSearch *s);
-
-/* ---- search_mates.c ---- */
-
-extern void grn_mates_end(GrnSearch *s);
-/* Before a visit of s->id: makes room for its mates, if this search takes any. */
-extern void grn_mates_ready(GrnSearch *s);
-/* Are pages taken as wholes now? */
-static inline bool
-takes_mates(const GrnSearch *s)
-{
-	return s->mates != NULL && s->store->whole_pages;
-}
-
-/* During the visit, of a node: copies what the other records of its page say. */
-extern void grn_take_mates(GrnSearch *s);
-/* After it: expands those that come onto the list, and offers the neighbours of all. */
-extern void grn_offer_mates(GrnSearch *s);
-extern void grn_forget_mates(GrnSearch *s);
 
 /* ---- search_dead.c ---- */
 

@@ -196,17 +196,6 @@ grn_offer(GrnSearch *s, Key key)
 		put_on_list(s, at, key);
 }
 
-void
-grn_list_expanded(GrnSearch *s, Key key)
-{
-	uint32_t	at = find_on_list(s, key);
-
-	if (is_listed(s, at, key))
-		s->list[at] |= KEY_EXPANDED;
-	else if (at < s->p.ef)
-		put_on_list(s, at, key | KEY_EXPANDED);
-}
-
 /* Keeps a candidate that is farther than the whole of a full list. */
 static inline void
 reject_far(GrnSearch *s, Key key)

@@ -69,8 +69,12 @@ stored_distance(const GrnSearch *s, const void *vec, float error)
 	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
 }
 
-void
-grn_take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec)
+/*
+ * Copies a record except its edges into s->now while the store holds the record.  The arrays must
+ * have room.
+ */
+static void
+take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec)
 {
 	const GrnLayout *l = s->p.layout;
 
@@ -125,15 +129,13 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 		__builtin_prefetch((const uint8_t *) vec + at);
 
 	s->count = closed ? 0 : rec->count;
-	grn_take_record(s, s->id, rec, vec);
+	take_record(s, s->id, rec, vec);
 	if (closed)
 		return;
 	memcpy(s->neighbours, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
 	if (s->codes)
 		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
 					 rec->count, s->estimates);
-	if (takes_mates(s) && rec->state == GRN_NODE)
-		grn_take_mates(s);
 }
 
 bool
@@ -149,8 +151,6 @@ grn_visit(GrnSearch *s, uint32_t id)
 	s->visits++;
 	s->tids_before = s->ntids;
 	s->kept_before = s->nkept;
-	if (s->mates != NULL || s->store->whole_pages)
-		grn_mates_ready(s);
 	visited = s->store->visit(s->store, id, on_visit, s);
 	s->vain += !visited || s->now.state != GRN_NODE;
 	return visited;
@@ -161,8 +161,6 @@ grn_forget_visit(GrnSearch *s)
 {
 	s->ntids = s->tids_before;
 	s->nkept = s->kept_before;
-	if (s->mates != NULL)
-		grn_forget_mates(s);
 }
 
 /* Adapts the window. prefetched: the candidate at the front of the list was prefetched. */
@@ -194,20 +192,19 @@ grn_prefetch_ahead(GrnSearch *s)
 	for (uint32_t i = s->cursor; i < s->listed && seen < window; i++)
 	{
 		uint32_t	id = KEY_ID(s->list[i]);
-		uint32_t	unit = disk && takes_mates(s) ? id / s->p.layout->per_page : id;
-		uint32_t   *prefetched = &s->prefetched[unit & (PREFETCH_MEMORY - 1)];
+		uint32_t   *prefetched = &s->prefetched[id & (PREFETCH_MEMORY - 1)];
 
 		if (s->list[i] & KEY_EXPANDED)
 			continue;
 		if (disk && seen == 0)
 		{
-			set_window(s, *prefetched == unit);
+			set_window(s, *prefetched == id);
 			window = s->window;
 		}
 		seen++;
-		if (*prefetched == unit)
+		if (*prefetched == id)
 			continue;
-		*prefetched = unit;
+		*prefetched = id;
 		ids[n++] = id;
 	}
 	if (n > 0)

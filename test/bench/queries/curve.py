@@ -16,19 +16,16 @@ QPS = (2000, 200000)            # logarithmic
 TITLES = {"sift": "1,000,000 SIFT descriptors, 128 dimensions",
           "sentences": "1,000,000 sentence embeddings, 384 dimensions"}
 # as results.md names it: (class, title, how far below its first point)
-SYSTEMS = {"grnnd": ("grnnd", "grnnd", -11), "grnnd, `layout = compact`": ("compact", "grnnd, layout = compact", -11),
-           "pgvector": ("pgvector", "pgvector hnsw", 20)}
+SYSTEMS = {"grnnd": ("grnnd", "grnnd", -11), "pgvector": ("pgvector", "pgvector hnsw", 20)}
 # It has a background of its own, as a page may be dark where the reader's system is not.
 STYLE = """<style>
 .back { fill: #ffffff } .grid { stroke: #d8dee4 } text { fill: #1f2328 }
 polyline { fill: none; stroke-width: 2 } .name { font-weight: bold; stroke-width: 4; paint-order: stroke; stroke: #ffffff }
 polyline.grnnd { stroke: #0b6e4f } circle.grnnd, .name.grnnd { fill: #0b6e4f }
-polyline.compact { stroke: #3a6ea5 } circle.compact, .name.compact { fill: #3a6ea5 }
 polyline.pgvector { stroke: #b5541c } circle.pgvector, .name.pgvector { fill: #b5541c }
 @media (prefers-color-scheme: dark) {
 .back { fill: #0d1117 } .grid { stroke: #30363d } text { fill: #e6edf3 } .name { stroke: #0d1117 }
 polyline.grnnd { stroke: #4cc38a } circle.grnnd, .name.grnnd { fill: #4cc38a }
-polyline.compact { stroke: #7fb0e6 } circle.compact, .name.compact { fill: #7fb0e6 }
 polyline.pgvector { stroke: #f0965a } circle.pgvector, .name.pgvector { fill: #f0965a }
 }
 </style>"""

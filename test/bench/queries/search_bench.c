@@ -14,7 +14,6 @@
  *                           that after re-ranking by exact distances, as scans do it; "rows" are
  *                           those that it reads
  *   --by-codes              pages in the order by codes alone, as builds beyond memory make it
- *   --mates                 searches take all records of a page, as while pages are read from disk
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
  *   --access NS             busy time a visit, as a stand-in for a buffer manager (0)
@@ -73,7 +72,6 @@ typedef struct Bench
 	uint32_t	tenants;
 	const char *which;			/* tenant */
 	bool		checked;
-	bool		mates;
 	/* data */
 	uint32_t	dim;
 	uint32_t	space;
@@ -168,22 +166,6 @@ bench_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	return true;
 }
 
-static const GrnRecord *
-bench_mate(GrnStore *self, uint32_t id)
-{
-	const		Bench *b = (const Bench *) self;
-
-	return (const GrnRecord *) (b->records + (size_t) id * b->layout.record_bytes);
-}
-
-static void
-bench_check(GrnStore *self, uint32_t id, const GrnRecord *rec)
-{
-	(void) self;
-	(void) id;
-	(void) rec;
-}
-
 /* What a store could do that finds the page of an id without waiting. */
 static void
 bench_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
@@ -193,10 +175,9 @@ bench_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 	b->asked += count;
 	for (uint32_t i = 0; i < count; i++)
 	{
-		uint32_t	per = b->mates ? b->layout.per_page : 1;
-		const uint8_t *rec = b->records + (size_t) (ids[i] - ids[i] % per) * b->layout.record_bytes;
+		const uint8_t *rec = b->records + (size_t) ids[i] * b->layout.record_bytes;
 
-		for (uint32_t at = 0; at < b->layout.record_bytes * per; at += 64)
+		for (uint32_t at = 0; at < b->layout.record_bytes; at += 64)
 			__builtin_prefetch(rec + at);
 	}
 }
@@ -654,7 +635,7 @@ main(int argc, char **argv)
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
 		{"by-codes", 0, NULL, 'D'}, {"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
-		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'}, {"mates", 0, NULL, 'M'},
+		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'},
 		{NULL, 0, NULL, 0}
 	};
 	Bench	   *b = calloc(1, sizeof(Bench));
@@ -719,11 +700,6 @@ main(int argc, char **argv)
 				break;
 			case 'D':
 				b->by_codes = true;
-				break;
-			case 'M':
-				b->mates = b->store.whole_pages = true;
-				b->store.mate = bench_mate;
-				b->store.check = bench_check;
 				break;
 			case 'R':
 				b->repeat = atoi(optarg);
