@@ -12,8 +12,7 @@ my $share_goal = 6.0;	# percent of the words of a room's comments
 # Rooms that miss the goal: percent of pointing words, and sentences with too many of them.
 # Each figure may only fall.  A room that reaches the goal leaves the table.
 my %ceiling = (
-	'src/graph/construct' => [ 6.0, 3 ],
-	'cuda' => [ 6.0, 3 ],
+	'cuda' => [ 6.0, 1 ],
 	'src/am' => [ 6.0, 5 ],
 	'src/am/create' => [ 6.0, 9 ],
 	'src/am/write' => [ 8.7, 21 ],
