@@ -14,8 +14,7 @@
 
 constexpr int SWEEP_WARPS = 4;
 constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* rows that a block compares */
-constexpr int CHUNK = 32;					 /* columns that a block compares its rows
-											  * with in one step */
+constexpr int CHUNK = 32;					 /* columns of one step of a block */
 constexpr int STAGES = 4;					 /* chunks of columns in shared memory: one
 											  * in use, the rest being copied */
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
