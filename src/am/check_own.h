@@ -26,8 +26,8 @@ extern uint64 grnnd_own_digest(GrnndOwn *own, const void *vec, float error);
  */
 extern bool grnnd_own_wanted(GrnndOwn *own, Datum value, uint64 *digest);
 /*
- * Do a stored vector and its error belong to a row of the table, within the tolerance for other
- * processors' arithmetic?
+ * Do a stored vector and its error belong to a row of the table?  Allows for the arithmetic of
+ * other processors.
  */
 extern bool grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float error);
 

@@ -101,8 +101,8 @@ grnnd_params_are_valid(const GrnGraphParams *params)
 }
 
 /*
- * Raises a NOTICE about parameters of hnsw that have no effect here.  Once a statement, because
- * each partition of a table calls this function.
+ * Raises a NOTICE about parameters of hnsw without effect here.  Once a statement, because each
+ * partition of a table calls this function.
  */
 static void
 notice_hnsw_options(const GrnndOptions *opts)

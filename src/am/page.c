@@ -61,7 +61,7 @@ grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind)
 							   GrnndPageSpecial(page)->kind, kind));
 }
 
-/* The last known size of a relation. */
+/* The last known size of a relation's file. */
 typedef struct KnownSize
 {
 	RelFileLocator of;

@@ -93,8 +93,8 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 }
 
 /*
- * A page was not in shared buffers.  The first that the search asks for is one that it is going to
- * wait for, so effective_io_concurrency counts the others.
+ * A page was not in shared buffers.  The search waits for the first candidate in any case, so
+ * effective_io_concurrency counts the further candidates.
  */
 static void
 begin_missing(GrnndStore *store)

@@ -10,13 +10,13 @@
 extern void grnnd_rerank_begin(IndexScanDesc scan);
 /*
  * Reads rows of the table in the order of their likely bounds, until the nearest candidate in
- * so->heap is likely nearer than all unread rows, or no row is left.  Nodes with exact vectors are
- * not read.  A record without a row visible to the snapshot gets a candidate without TIDs.
+ * so->heap is likely nearer than all unread rows, or all rows are read.  Nodes with exact vectors
+ * are not read.  A record without a row visible to the snapshot gets a candidate without TIDs.
  */
 extern void grnnd_rerank(IndexScanDesc scan);
-/* Makes a candidate that grnnd_rerank() put into so->heap current, and frees it. */
+/* Makes a candidate from grnnd_rerank() in so->heap current, and frees the candidate. */
 extern void grnnd_rerank_take(GrnndScan *so, ScanCandidate *r);
-/* Frees a candidate that grnnd_rerank() put into so->heap. */
+/* Frees a candidate from grnnd_rerank(). */
 extern void grnnd_rerank_free(ScanCandidate *r);
 /* Ends reading, because all unread rows are beyond the threshold. */
 extern void grnnd_rerank_stop(GrnndScan *so);

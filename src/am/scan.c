@@ -455,18 +455,18 @@ static uint64
 rest_visits(const GrnndScan *so)
 {
 	uint64		visits = so->store.id_limit;
-	uint64		vain = so->search == NULL ? 0 : grn_search_vain(so->search);
-	uint64		met = so->found + vain;
-	uint64		cheap = vain;
+	uint64		wasted = so->search == NULL ? 0 : grn_search_vain(so->search);
+	uint64		total = so->found + wasted;
+	uint64		cheap = wasted;
 
 	if (!grnnd_has_stand_ins(so->ix->key.type))
 	{
 		visits = Max(LEAST_VISITS, visits / scan_lead(so)->records);
 		cheap += so->nempty;
 	}
-	if (met == 0 || visits <= node_pages(so))
+	if (total == 0 || visits <= node_pages(so))
 		return visits;
-	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / met);
+	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / total);
 }
 
 /* Does the scan have no row of this node to return?  True for killed nodes. */

@@ -1,8 +1,8 @@
 /*
  * scan_limit.c - the number of rows that the LIMIT above a scan asks for.
  *
- * PostgreSQL does not tell access methods of LIMIT.  A search that is too narrow for LIMIT goes on
- * in batches, which visit more nodes than one wider search.  So a hook at the executor's start
+ * PostgreSQL does not tell access methods of LIMIT.  A search too narrow for LIMIT goes on in
+ * batches, with more visits than one wider search.  So a hook at the executor's start
  * (scan_threshold.c) notes a Limit node above a scan of one of our indexes, if no node between
  * them drops or adds rows.  A scan finds the note by the array of scan keys of its plan node.  If
  * a filter drops rows, the scan needs at least LIMIT rows.
@@ -15,7 +15,7 @@
 
 #include "am/handler.h"
 
-/* The scan with rows that the node passes on one by one, or NULL. */
+/* The scan below a node that passes rows on one by one, or NULL. */
 static IndexScanState *
 scan_below(PlanState * node)
 {

@@ -1,6 +1,6 @@
 /*
- * scan_rows.c - prefetches the rows of the table that a scan or its executor will read.
- * Prefetching starts when pages are missing from shared buffers.
+ * scan_rows.c - prefetches rows of the table for a scan or its executor, while pages are missing
+ * from shared buffers.
  */
 #include "am/scan_impl.h"
 
@@ -21,7 +21,7 @@ likely_taken(const GrnndScan *so)
 {
 	double		likely = (double) so->wanted;
 
-	/* the number that cost.c expects */
+	/* the same number as in cost.c */
 	if (grnnd_has_stand_ins(so->ix->key.type))
 		likely += so->ef;
 	else if (so->rerank != NULL)

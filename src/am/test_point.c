@@ -5,10 +5,10 @@
  * A session names its points in grnnd.test_point, separated by spaces: NAME[:ARRIVAL][@GATE].  The
  * session waits at a point while another session holds the point's gate exclusively.  A gate is an
  * advisory lock with the key TEST_POINT_LOCK + GATE; the default gate is 0.  ARRIVAL: the session
- * waits from this arrival on.  Gates are locks, so that isolationtester detects waiting sessions.
- * No point is under a content lock.
+ * waits from this arrival on.  Gates are locks, so isolationtester detects waiting sessions.  No
+ * point is under a content lock.
  *
- * grnnd.test_delay is a percentage: after this share of all arrivals the backend sleeps, so that
+ * grnnd.test_delay is a percentage of all arrivals.  The backend sleeps after such an arrival, so
  * sessions meet in orders that are rare on an idle machine.
  */
 #include "am/test_point.h"

@@ -21,8 +21,8 @@ extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
  */
 extern double grnnd_inserted(const GrnndNotes *notes, double ids);
 /*
- * The factor by which searches must be wider than the curve says, because the index has grown to
- * `ids` records of all kinds since the measurement, or rows were replaced.
+ * The factor by which searches must be wider than the curve says: the index has grown to `ids`
+ * records of all kinds since the measurement, or rows were replaced.
  */
 extern double grnnd_stretch(const GrnndNotes *notes, double ids);
 

@@ -1,5 +1,5 @@
 /*
- * cut_order.h - an order of rows that puts near rows onto one page.
+ * cut_order.h - an order of rows that puts near rows on one page.
  */
 #ifndef GRN_CUT_ORDER_H
 #define GRN_CUT_ORDER_H
@@ -8,7 +8,7 @@
 #include "graph/rows.h"
 #include "graph/stored/group.h"
 
-/* Can rows be ordered by such codes? Codes that are rows of bits give no order. */
+/* Can codes of this codec order rows?  Codes that are rows of bits cannot. */
 extern bool grn_has_code_order(const GrnCodec *codec);
 
 #define GRN_CUT_ORDER_BYTES(n) (12 * (size_t) (n) + 3 * GRN_ALIGNMENT)

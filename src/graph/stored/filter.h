@@ -3,7 +3,7 @@
  *
  * A signature has one byte for each filter column and is kept beside every code.  A signature can
  * only rule a row out: if a byte is not in the set of its column, the row fails and need not be
- * read.  The values beside a record's heap TIDs decide whether the row passes.
+ * read.  The values beside a record's heap TIDs decide whether a row passes.
  */
 #ifndef GRN_FILTER_H
 #define GRN_FILTER_H
@@ -13,7 +13,7 @@
 #define GRN_SIG_ANY 0			/* signature of rows that differ: every filter lets it pass */
 #define GRN_SIG_NULL 255		/* signature of NULL */
 
-/* The set of signature bytes of one column that may pass. */
+/* The bytes of one column's signatures that may pass. */
 typedef struct GrnSigSet
 {
 	uint32_t	at;				/* index of the byte in a signature */

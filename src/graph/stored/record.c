@@ -162,8 +162,8 @@ grn_is_long(GrnForm form, uint32_t dim)
 }
 
 /*
- * Records like these without further columns.  Those that have given up edges for their columns
- * have them again.
+ * The layout of these records without filter columns.  Restores the edges that records have given
+ * up for their columns.
  */
 static GrnLayoutSpec
 without_columns(const GrnLayoutSpec *spec)
@@ -185,8 +185,8 @@ is_denser(const GrnLayout *a, const GrnLayout *b)
 }
 
 /*
- * Where records have given up edges for columns, their codes are not to fill what that leaves in
- * a page of fewer records, or such pages would seem to be the cheaper ones.
+ * Would such codes fill the bytes of edges that were given up, in pages with fewer records?  Such
+ * pages would wrongly seem cheaper.
  */
 static bool
 fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)

@@ -170,7 +170,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	memset(s->prefetched, 0xFF, sizeof(s->prefetched));
 	memset(s->offered_keys, 0, sizeof(s->offered_keys));
 	s->visits = 0;
-	s->vain = 0;
+	s->wasted = 0;
 	s->failing.far_bound = UINT64_MAX;
 	s->p = *params;
 	s->store = store;
@@ -347,7 +347,7 @@ grn_search_run(GrnSearch *s)
 		expand_all(s);
 	}
 	/* A list that holds only dead nodes or freed slots gives no result, so try the next list. */
-	while (s->nfound == 0 && s->p.resumable && !grn_is_vain(s) &&
+	while (s->nfound == 0 && s->p.resumable && !grn_at_limit(s) &&
 		   (has_rejected(s) || s->ndeferred > 0 || s->failing.n + s->failing.nfar > 0))
 	{
 		s->listed = 0;
@@ -423,7 +423,7 @@ grn_search_visits(const GrnSearch *s)
 uint64_t
 grn_search_vain(const GrnSearch *s)
 {
-	return s->vain;
+	return s->wasted;
 }
 
 void

@@ -32,9 +32,9 @@ grn_count_dead(GrnSearch *s, Key key)
 }
 
 bool
-grn_is_vain(GrnSearch *s)
+grn_at_limit(GrnSearch *s)
 {
-	if (s->p.vain_limit > 0 && s->vain >= s->p.vain_limit)
+	if (s->p.vain_limit > 0 && s->wasted >= s->p.vain_limit)
 		s->truncated = true;
 	return s->truncated;
 }
@@ -42,7 +42,7 @@ grn_is_vain(GrnSearch *s)
 bool
 grn_is_enough(GrnSearch *s)
 {
-	if (grn_is_vain(s))
+	if (grn_at_limit(s))
 		return true;
 	if (!are_many(s))
 		return false;

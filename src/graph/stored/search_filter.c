@@ -439,7 +439,7 @@ grn_expand_filtered(GrnSearch *s)
 	s->failing.dry_at_least = 0;
 	set_dry_limit(s);
 	do
-		while (!grn_is_vain(s) && expand_nearest(s))
+		while (!grn_at_limit(s) && expand_nearest(s))
 			if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
 				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
 				s->truncated = true;

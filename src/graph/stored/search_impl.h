@@ -168,7 +168,7 @@ struct GrnSearch
 
 	uint32_t	prefetched[PREFETCH_MEMORY];
 	uint64_t	visits;
-	uint64_t	vain;			/* visits of dead nodes and of free slots */
+	uint64_t	wasted;			/* visits of dead nodes and of free slots */
 	Key			offered_keys[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
 												 * near enough for the list */
 };
@@ -421,7 +421,7 @@ extern bool grn_count_dead(GrnSearch *s, Key key);
  */
 extern bool grn_is_enough(GrnSearch *s);
 /* True if the search has reached a limit that ends all its runs. */
-extern bool grn_is_vain(GrnSearch *s);
+extern bool grn_at_limit(GrnSearch *s);
 /*
  * Offers again the entry points that nearer dead nodes have pushed off the list.  Vacuum ensures
  * that some entry points are live.  Returns true if the list grew.

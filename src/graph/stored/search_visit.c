@@ -152,7 +152,7 @@ grn_visit(GrnSearch *s, uint32_t id)
 	s->tids_before = s->ntids;
 	s->kept_before = s->nkept;
 	visited = s->store->visit(s->store, id, on_visit, s);
-	s->vain += !visited || s->now.state != GRN_NODE;
+	s->wasted += !visited || s->now.state != GRN_NODE;
 	return visited;
 }
 
