@@ -110,6 +110,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	/*
 	 * Sketches vary alike in all directions, so codes do not pay.  With codes an index of 20,000
 	 * sketches was three times as large, and recall at ef 40 was .80 instead of .95.
+	 *
+	 * Compact records keep 24 edges without codes instead of 10 edges with codes: half the bytes,
+	 * and higher recall (420,000 lines of source code: .950 at ef 40 instead of .799).
 	 */
 	if (is_sketch(build) || build->options.layout == GRN_KEEP_COMPACT)
 		build->options.codes = false;
