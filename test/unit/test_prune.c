@@ -1,6 +1,6 @@
 /*
  * test_prune.c - the RNG rule for single nodes: against a plain statement of it,
- * by vectors and by codes, and who gives way in a full list.
+ * by vectors and by codes, and the neighbour to evict from a full list.
  */
 #include "graph/stored/prune.h"
 
@@ -164,122 +164,57 @@ prune_by_codes(void)
 	free(workspace);
 }
 
-static void
-yield(bool codes)
+/* Is a neighbour in row `row` of the table of prune.h better than another?  1, -1, or 0: as good. */
+static int
+compare_by(int row, const GrnEvict *e, int a, int b)
 {
-	float		room[DIM * (1 + 32)];
-	float		scratch[32];
-	GrnCodec	codec = unit_random_codec(DIM, codes ? 32 : 0, DIM, 7, room);
-	GrnLayout	l;
-	GrnRecord  *v;
-	GrnCodeQuery query;
-	uint32_t	given = 0;
-	uint32_t	others = 0;
+	bool		farther[2];
+	bool		far[2];
+	int			at[2] = {a, b};
 
-	CHECK(grn_layout(&l, DIM, 16, codec.shape, GRN_FORM_F32, 8160), "layout");
-	v = calloc(1, l.record_bytes);
-	for (int round = 0; round < 300; round++)
+	for (int i = 0; i < 2; i++)
 	{
-		uint32_t	x_ids[4];
-		GrnYield	y = {
-			.layout = &l, .codec = &codec, .v = v, .x = &query,
-			.x_ids = x_ids, .x_count = 4
-		};
-		float		v_to[4];
-		int			position;
-		int			far;
-
-		/* v is the owner, rows 0..15 its neighbours, row 16 is x */
-		random_rows(17);
-		v->count = 16;
-		if (codes)
-		{
-			grn_encode(&codec, owner, GRN_REC_PTR(v, l.off_code), &v->factor, scratch);
-			grn_code_query(&codec, rows[16], &query, scratch);
-		}
-		for (uint32_t i = 0; i < 16; i++)
-		{
-			grn_rec_ids(&l, v)[i] = 100 + i;
-			if (codes)
-				grn_encode(&codec, rows[i], grn_rec_codes(&l, v) + i * l.code_bytes,
-						   &grn_rec_factors(&l, v)[i], scratch);
-		}
-		for (uint32_t i = 0; i < 4; i++)
-			x_ids[i] = 100 + 4 * i + unit_below(4);
-
-		for (uint32_t i = 0; i < 4; i++)
-			v_to[i] = dist[x_ids[i] - 100];
-
-		/* among x's neighbours only: the farthest that is farther than x */
-		y.v_to = codes ? NULL : v_to;
-		y.nknown = 4;
-		y.x_to_v = dist[16];
-		position = grn_yield(&y);
-		CHECK(position < 16, "%d", position);
-		if (position >= 0)
-		{
-			given++;
-			CHECK(grn_find_id(x_ids, 4, 100 + (uint32_t) position) >= 0, "not x's neighbour");
-			/* estimates: with some slack */
-			CHECK(dist[position] * (codes ? 1.5 : 1) + (codes ? 0.1 : 0) > dist[16],
-				  "%g, x at %g", dist[position], dist[16]);
-		}
-		for (uint32_t i = 0; i < 4; i++)
-			CHECK(codes || v_to[i] <= dist[16] || (position >= 0 && v_to[i] <= dist[position]),
-				  "%g is farther than the one chosen", v_to[i]);
-		/* what is far stays, by distance or by position */
-		y.keep_far = true;
-		far = grn_yield(&y);
-		CHECK(codes || far < 12, "%d is among the last", far);
-		CHECK(!codes || far < 0 || dist[far] < GRN_FAR * 1.5 * dist[16] + 0.1, "%g, x at %g",
-			  dist[far], dist[16]);
-		y.keep_far = false;
-		/* x's neighbours come before others */
-		y.may_add = true;
-		CHECK(position < 0 || grn_yield(&y) == position, "%d instead of %d", grn_yield(&y), position);
-		y.from = GRN_YIELD_FARTHER;
-		CHECK(position < 0 || grn_yield(&y) == position, "%d instead of %d", grn_yield(&y), position);
-		if (position < 0 && codes && (position = grn_yield(&y)) >= 0)
-		{
-			others++;
-			CHECK(dist[position] * 1.5 + 0.1 > dist[16], "%g, x at %g", dist[position], dist[16]);
-		}
-		/* without common neighbours, anyone: the farthest, by distance or by position */
-		y.from = GRN_YIELD_ANY;
-		for (uint32_t i = 0; i < 4; i++)
-			x_ids[i] = 7000 + i;
-		position = grn_yield(&y);
-		CHECK(codes ? position >= 0 && position < 16 : position == 15, "%d", position);
-		for (uint32_t i = 0; codes && i < 16; i++)
-			CHECK(dist[i] <= dist[position] * 1.3 + 0.1, "%g is farther than %g",
-				  dist[i], dist[position]);
-		/* but x has no room */
-		y.may_add = false;
-		CHECK(grn_yield(&y) == -1, "nobody can");
+		farther[i] = e->to_v[at[i]] != INFINITY && e->to_v[at[i]] > e->x_to_v;
+		far[i] = farther[i] && e->to_v[at[i]] > GRN_FAR * e->x_to_v;
 	}
-	CHECK(given > 0, "somebody gives way sometimes");
-	CHECK(others > 0 || !codes, "somebody else does, too");
-	free(v);
+	if (row > 0 && !farther[0])
+		return a - b;
+	switch (row)
+	{
+		case 0:
+			return farther[0] - farther[1];
+		case 1:
+			return far[1] - far[0];
+		case 2:
+			return e->reached[a] - e->reached[b];
+		case 3:
+			return (e->to_x[a] < e->to_v[a]) - (e->to_x[b] < e->to_v[b]);
+		case 4:
+			return e->one_way[a] - e->one_way[b];
+		default:
+			return (e->to_v[a] * e->to_x[b] > e->to_v[b] * e->to_x[a]) -
+				(e->to_v[a] * e->to_x[b] < e->to_v[b] * e->to_x[a]);
+	}
 }
 
-/* What grn_exchange() is to do, by its description: every neighbour is compared with the answer. */
+/* grn_evict() against its table: every neighbour is compared with the answer. */
 static void
-exchange(void)
+evict(void)
 {
-	uint32_t	taken = 0;
+	uint32_t	taken[3] = {0};
 	uint32_t	refused = 0;
-	uint32_t	kinds = 0;
+	uint32_t	decided[6] = {0};
 
-	for (int round = 0; round < 2000; round++)
+	for (int round = 0; round < 6000; round++)
 	{
 		float		to_v[12];
 		float		to_x[12];
 		bool		reached[12];
 		bool		one_way[12];
-		GrnExchange e = {.count = 12, .to_v = to_v, .to_x = to_x, .reached = reached,
-			.one_way = one_way, .x_to_v = 1 + (float) unit_below(8), .slack = 0.08f,
-			.may_add = round % 3 == 0};
-		bool		hidden = false;
+		GrnEvict	e = {.level = round % 3, .count = 12, .to_v = to_v, .to_x = to_x,
+			.reached = reached, .one_way = one_way, .x_to_v = (float) unit_below(8), .slack = 0.08f,
+			.may_add = unit_below(3) == 0};
+		bool		occluded = false;
 		int			position;
 
 		for (uint32_t i = 0; i < 12; i++)
@@ -291,57 +226,44 @@ exchange(void)
 			reached[i] = unit_below(3) == 0;
 			one_way[i] = known && unit_below(3) == 0;
 			if (to_v[i] < e.x_to_v && to_x[i] < e.x_to_v * (1 - e.slack))
-				hidden = true;
+				occluded = true;
 		}
-		position = grn_exchange(&e);
+		position = grn_evict(&e);
 		CHECK(position >= -1 && position < 12, "%d", position);
-		refused += hidden;
-		CHECK(grn_exchange_occludes(&e) == hidden, "round %d", round);
-		taken += position >= 0;
+		if (e.level == GRN_EVICT_UNOCCLUDED && occluded)
+		{
+			refused++;
+			CHECK(position < 0, "x is occluded, %d", position);
+			continue;
+		}
+		taken[e.level] += position >= 0;
 		if (position >= 0)
 		{
-			CHECK(to_v[position] != INFINITY && to_v[position] > e.x_to_v, "%g, x at %g",
-				  to_v[position], e.x_to_v);
-			CHECK(reached[position] || e.may_add, "what gives way is lost");
+			CHECK(e.level == GRN_EVICT_ANY || (to_v[position] != INFINITY && to_v[position] > e.x_to_v),
+				  "%g, x at %g", to_v[position], e.x_to_v);
+			CHECK(reached[position] || e.may_add, "a neighbour is lost");
 		}
 		for (int i = 0; i < 12; i++)
 		{
-			bool		nearer = position >= 0 && to_x[i] < to_v[i];
+			int			order = 0;
+			int			row = 0;
 
-			if (i == position || to_v[i] == INFINITY || to_v[i] <= e.x_to_v ||
-				(!reached[i] && !e.may_add))
+			if (i == position || (!reached[i] && !e.may_add) ||
+				(e.level != GRN_EVICT_ANY && (to_v[i] == INFINITY || to_v[i] <= e.x_to_v)))
 				continue;
-			CHECK(position >= 0, "%d could give way", i);
+			CHECK(position >= 0, "%d was possible", i);
 			if (position < 0)
 				continue;
-			if ((to_v[i] > GRN_FAR * e.x_to_v) != (to_v[position] > GRN_FAR * e.x_to_v))
-				CHECK(to_v[i] > GRN_FAR * e.x_to_v, "one that leads far stays");
-			else if (reached[i] != reached[position])
-				CHECK(reached[position], "one that is reached comes first");
-			else if (nearer != (to_x[position] < to_v[position]))
-				CHECK(!nearer, "then one that x occludes");
-			else if (one_way[i] != one_way[position])
-				CHECK(one_way[position], "then one without an edge back");
-			else
-			{
-				kinds++;
-				CHECK(to_v[i] <= to_v[position], "then the farthest");
-			}
+			while (order == 0 && row < 6)
+				order = compare_by(row++, &e, position, i);
+			CHECK(order >= 0, "round %d: %d is better than %d by row %d", round, i, position, row - 1);
+			decided[row - 1]++;
 		}
 	}
-	CHECK(taken > 100 && refused > 100 && kinds > 100, "%u, %u, %u", taken, refused, kinds);
-}
-
-static void
-yield_by_codes(void)
-{
-	yield(true);
-}
-
-static void
-yield_without_codes(void)
-{
-	yield(false);
+	CHECK(taken[0] > 100 && taken[1] > 100 && taken[2] > 100 && refused > 100, "%u, %u, %u, %u",
+		  taken[0], taken[1], taken[2], refused);
+	for (int row = 0; row < 6; row++)
+		CHECK(decided[row] > 100, "row %d decides %u times", row, decided[row]);
 }
 
 int
@@ -351,8 +273,6 @@ main(void)
 	RUN(prune_by_rows);
 	RUN(prune_fill);
 	RUN(prune_by_codes);
-	RUN(yield_by_codes);
-	RUN(yield_without_codes);
-	RUN(exchange);
+	RUN(evict);
 	UNIT_END();
 }

@@ -6,6 +6,7 @@
 #include "utils/rel.h"
 
 #include "am/page.h"
+#include "graph/stored/prune.h"
 
 void
 grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
@@ -39,6 +40,37 @@ lock_page_of(Relation index, const GrnndIndex *ix, uint32 id, int lockmode,
 	if (PageIsNew(BufferGetPage(buffer)))
 		grnnd_corrupt(index, block, "a link to it, but it was never written");
 	return buffer;
+}
+
+int
+grnnd_spare_edge(Relation index, const GrnndIndex *ix, const GrnRecord *rec,
+				 BufferAccessStrategy strategy, uint32 *by)
+{
+	const GrnLayout *l = &ix->layout;
+	const uint32 *ids = grn_rec_ids(l, rec);
+	GrnRecord  *other = palloc(grnnd_copy_bytes(ix));
+	uint32		leading[GRN_MAX_DEGREE] = {0};
+	uint32		last[GRN_MAX_DEGREE];
+	int			spare = -1;
+
+	for (uint32 i = 0; i < rec->count; i++)
+	{
+		if (grnnd_copy_record(index, ix, ids[i], other, strategy) != GRN_NODE)
+			continue;
+		for (uint32 j = 0; j < rec->count; j++)
+			if (j != i && grn_find_id(grn_rec_ids(l, other), other->count, ids[j]) >= 0)
+			{
+				leading[j]++;
+				last[j] = ids[i];
+			}
+	}
+	for (uint32 j = 0; j < rec->count; j++)
+		if (leading[j] > 0 && (spare < 0 || leading[j] >= leading[spare]))
+			spare = (int) j;
+	if (spare >= 0)
+		*by = last[spare];
+	pfree(other);
+	return spare;
 }
 
 Size

@@ -1,9 +1,10 @@
 /*
  * insert.c - aminsert: adds a row to the graph.
  *
- * A search finds nodes near the row.  Its neighbours are chosen among them, its record is written,
- * and neighbours get links back to it (link.h).  If the index has the same vector already, the
- * row's TID is added to that record and the graph stays as it is.
+ * A search finds nodes near the row. The insert chooses the row's neighbours among these nodes,
+ * writes the row's record, and gives neighbours links back to the row (link.h). If the index has
+ * the same vector already, the row's TID is added to the existing record and the graph does not
+ * change.
  */
 #include "am/handler.h"
 
@@ -26,34 +27,35 @@
 #include "graph/stored/prune.h"
 
 /*
- * Candidates of an insert's search: four times the degree, but so many at least, since four
- * times a small degree is too few.  test/bench/decisions.md has what each of these numbers brings.
+ * Width of an insert's search: EF_PER_DEGREE times the degree, and at least MIN_INSERT_EF. 80,000
+ * sentences, half inserted, degree 28, recall at ef 40: .942 at three times the degree, .944 at
+ * four, .945 at five with half as much more time.
  */
 #define EF_PER_DEGREE 4
 #define MIN_INSERT_EF 64
-#define MIN_COMPACT_EF 160		/* where records keep rows in few bits */
+#define MIN_COMPACT_EF 160		/* if records keep rows in few bits */
 /*
- * Inner product: a row longer than the usual one by this factor counts as long, and gets links from
- * shorter rows for a second search.  Recall shows no threshold between 1.1 and 2; this one spares
- * that search where all rows are about equally long.
+ * Inner product: a row longer than the typical row by this factor is long, and a second search
+ * gives the row links from shorter rows. Recall is the same for every factor from 1.1 to 2; at 1.25
+ * the second search is rare if all rows are about equally long.
  */
 #define LONG_ROW 1.25f
 /*
- * Candidates where an update is known to have kept the vector.  So many find the record nearly
- * always; fewer have to search again more often, and more cost more each time.
+ * Width of the search if an update is known to have kept the vector. This width nearly always finds
+ * the record; a smaller width causes more second searches.
  */
 #define UNCHANGED_EF 8
-/* Of a list that begins with a twin this part is left free at most: links back may need edges. */
+/* A list that begins with a twin leaves this part free at most, for edges that links back need. */
 #define ROOM_SHARE 4
-/* So many of a twin's edges that lead far are taken at most. */
+/* Far edges taken from a twin, at most. */
 #define FAR_EDGES(room) ((room) * 3 / 4)
 /*
- * Records of one vector whose rows have different signatures, at most, before there is one for
- * all signatures.  So an update of a filter column makes a record that is as good as the first,
- * and many values do not make many vertices.
+ * Records for one vector whose rows have different signatures. Further rows share a record for all
+ * signatures. So an update of a filter column makes a record as good as the first, and many values
+ * do not make many vertices.
  */
 #define MOST_SIGNED 2
-/* Attempts before a vacuum that kills every neighbour first must be a bug. */
+/* Attempts after which "vacuum killed every neighbour first" must be a bug. */
 #define MAX_ATTEMPTS 100
 
 typedef struct Insert
@@ -62,27 +64,26 @@ typedef struct Insert
 	Relation	heap;
 	const GrnndIndex *ix;
 	ItemPointer tid;
-	uint8	   *attrs;			/* values beside it */
-	uint8	   *elements;		/* [element_bytes] of arrays among them */
-	uint8		sig[GRN_MAX_SIG_BYTES]; /* of those */
-	uint32		unlisted;		/* bits: columns to whose lists the row's node is to be added, */
-	uint32		perhaps;		/* and those where these may have it already */
-	uint8	   *others;			/* [nothers] values of its other TIDs, of which it may be in no
-								 * list */
+	uint8	   *attrs;			/* filter values of the row */
+	uint8	   *elements;		/* [element_bytes] of arrays among attrs */
+	uint8		sig[GRN_MAX_SIG_BYTES]; /* signature of attrs */
+	uint32		unlisted;		/* bits: columns whose lists must get the row's node */
+	uint32		perhaps;		/* bits: columns whose lists may have the node already */
+	uint8	   *others;			/* [nothers] values of the node's other TIDs, perhaps in no list */
 	uint32		nothers;
 	GrnndStore	store;
 	GrnndPoint	p;
-	GrnRecord  *rec;			/* [record_bytes] the new row's, without edges */
-	uint32		id;				/* it got, where it has a record of its own */
-	uint32		ntwins;			/* nodes of the same vector that cannot take the row, */
-	uint32		twins[MOST_SIGNED + 1]; /* and those of them that the search has found first */
+	GrnRecord  *rec;			/* [record_bytes] the new row's record */
+	uint32		id;				/* of the new record, if any */
+	uint32		ntwins;			/* nodes of the same vector that cannot take the row */
+	uint32		twins[MOST_SIGNED + 1]; /* the nearest of these nodes */
 } Insert;
 
 /* ---- more TIDs for a node ---- */
 
 /*
- * Writes the row's TID number i of a record, and the values beside it.  The lists of these have the
- * node.
+ * Writes the row's TID as number i of a record, with the filter values. The lists of these values
+ * already have the node.
  */
 static void
 put_tid(const Insert *in, GrnRecord *rec, uint32 i)
@@ -95,7 +96,7 @@ put_tid(const Insert *in, GrnRecord *rec, uint32 i)
 		memcpy(grn_rec_attrs(l, rec) + i * l->attr_bytes, in->attrs, l->attr_bytes);
 }
 
-/* Adds the TID to the first chained record of node id, if that has room. */
+/* Adds the TID to the first chained record of node id, if the record has room. */
 static bool
 add_to_chain(Insert *in, uint32 chain, uint32 id, uint16 version)
 {
@@ -104,7 +105,7 @@ add_to_chain(Insert *in, uint32 chain, uint32 id, uint16 version)
 	bool		added = false;
 
 	grnnd_edit_begin(&e, in->index, in->ix, chain);
-	/* an empty one belongs to vacuum, which is about to free it */
+	/* an empty record belongs to vacuum, which will free the record */
 	if (grn_tids_owned_by(e.rec, id, version) &&
 		e.rec->ntids16 > 0 && e.rec->ntids16 < l->chain_tids)
 	{
@@ -117,7 +118,7 @@ add_to_chain(Insert *in, uint32 chain, uint32 id, uint16 version)
 	return added;
 }
 
-/* Puts a new chained record before those that node id has.  False: it is no node any more. */
+/* Puts a new chained record in front of the chain of node id. Returns false if the node is gone. */
 static bool
 prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 {
@@ -154,7 +155,7 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 		if (done)
 			break;
 
-		/* no other backend knows of our record yet: aim it anew, or give it back */
+		/* no other backend knows the new record yet: change its `next`, or free the record */
 		grnnd_edit_begin(&e, in->index, in->ix, chain);
 		if (gone)
 			grnnd_free_slot(grnnd_edit_change(&e), InvalidFullTransactionId);
@@ -177,10 +178,10 @@ is_array(const GrnndAttrs *columns, uint32 c, const uint8 *values)
 }
 
 /*
- * Takes down to which lists a node is to be added before it gets the row's TID: those of values
- * that none of its own TIDs has, or of all if the insert that wrote the node may have added it to
- * none.  Of an array TIDs do not tell, so lists have to be looked at where one has the same key.
- * False: to no list.
+ * Determines which lists a node must be added to before the node gets the row's TID: lists of
+ * values that none of the node's own TIDs has, or all lists if the insert that wrote the node may
+ * have added the node to no list. TIDs do not tell the elements of arrays, so if a TID has the same
+ * key, the list itself must be read. Returns false for no list.
  */
 static bool
 note_values(Insert *in, const GrnRecord *rec)
@@ -210,8 +211,8 @@ note_values(Insert *in, const GrnRecord *rec)
 }
 
 /*
- * Adds a node to the lists of values [attr_bytes] that it is to be in.  elements: NULL where
- * arrays' are not known.
+ * Adds a node to the lists of values [attr_bytes] marked in in->unlisted. elements: NULL if the
+ * elements of arrays are unknown.
  */
 static void
 add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8 *elements)
@@ -237,8 +238,8 @@ add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8
 }
 
 /*
- * Adds the TID to a node.  The lists come first: an insert that fails in between leaves a stale row
- * there.  If the TID came first, it would tell later inserts that the node is in the lists.
+ * Adds the TID to a node. The lists come first, because the TID tells later inserts that the lists
+ * have the node. An insert that fails in between leaves a stale row in a list.
  */
 static bool
 add_tid(Insert *in, const GrnndEdge *node, uint16 version)
@@ -260,7 +261,7 @@ add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 			break;
 		grnnd_edit_end(&e);
 		add_to_lists(in, node, in->attrs, in->elements);
-		/* (no later insert goes by these TIDs for elements of arrays) */
+		/* no later insert relies on these TIDs for elements of arrays */
 		for (uint32 i = 0; i < in->nothers; i++)
 			add_to_lists(in, node, in->others + (Size) i * l->attr_bytes, NULL);
 		grnnd_test_point("tid-listed");
@@ -281,7 +282,10 @@ add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 	return prepend_chain(in, next, node->id, version);
 }
 
-/* May a row with this signature join a record with that one?  Edges keep a record's for good. */
+/*
+ * Returns whether a row with this signature may join a record. Edges keep the record's signature
+ * for good.
+ */
 static bool
 sig_serves(const GrnLayout *l, const uint8_t *of_record, const uint8_t *sig)
 {
@@ -292,9 +296,9 @@ sig_serves(const GrnLayout *l, const uint8_t *of_record, const uint8_t *sig)
 }
 
 /*
- * Looks for the row's vector among those found.  Vectors that round to the same
- * bytes with the same error may share a record: the bound that a scan
- * returns holds for both.  Sets the signature that the row's own record is to have otherwise.
+ * Searches the found nodes for the row's vector. Vectors that round to the same bytes with the same
+ * error may share a record, because the bound that a scan returns holds for both. If the row needs
+ * its own record, sets the record's signature.
  */
 static bool
 add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
@@ -340,10 +344,10 @@ insert_ef(const GrnndIndex *ix)
 }
 
 /*
- * Takes a written node back that no neighbour links to, so that the row can be inserted
- * again.  False: it has got a TID or another list, so others may count on it.  (Of the list alone
- * nobody can tell whether an insert that has found the node has changed it, or vacuum, which has
- * dropped dead neighbours from it.)
+ * Takes back a written node to which no neighbour links, so that the row can be inserted again.
+ * Returns false if the node has got another TID or another list, because other nodes may then rely
+ * on it. (A changed list alone may come from an insert that found the node, or from vacuum, which
+ * drops dead neighbours.)
  */
 static bool
 withdraw(Insert *in, uint32 id, uint16 version)
@@ -382,8 +386,8 @@ first_edge(const GrnndEntries *entries)
 }
 
 /*
- * Makes the written row entries[0], from which an edge leads to the one that stood there.  False:
- * another one has taken that place.
+ * Makes the written row entries[0], with an edge to the previous entries[0]. Returns false if
+ * another row has become entries[0].
  */
 static bool
 become_first(Insert *in, const GrnndEntries *entries)
@@ -407,15 +411,22 @@ become_first(Insert *in, const GrnndEntries *entries)
 	return grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
 }
 
+/* Returns whether a vacuum relies on lists that it has read before. */
+static bool
+survey_runs(const Insert *in)
+{
+	return grnnd_is_locked(in->index, GRNND_SURVEY_LOCK, ShareLock);
+}
+
 /*
- * Gives the written row, which cannot be taken back, links from other neighbours than those that
- * have refused it or are gone.
+ * Gives the written row, which cannot be taken back, links from other neighbours: the first choice
+ * has refused the row or is gone.
  */
 static void
 link_anew(Insert *in)
 {
 	const GrnndIndex *ix = in->ix;
-	GrnndShares shares = grnnd_shares(ix, false);
+	GrnndShares shares = grnnd_shares(ix);
 	int			attempts = 0;
 
 	for (bool linked = false; !linked;)
@@ -423,23 +434,23 @@ link_anew(Insert *in)
 		GrnndEntries *entries = grnnd_get_entries(in->index, ix);
 		GrnndNear  *near = grnnd_find_near(&in->store, &in->p, insert_ef(ix), entries);
 		GrnndList	list;
-		GrnndLinkPlan plan = {.p = &in->p, .from = list.ids, .chosen = &list};
+		GrnndLinkPlan plan = {.near = near, .from = list.ids, .chosen = &list, .shares = &shares,
+			.by_self = survey_runs(in)};
 
 		CHECK_FOR_INTERRUPTS();
 		if (++attempts == MAX_ATTEMPTS)
 			grnnd_corrupt(in->index, in->ix->meta.entry_block, "no node takes an edge to a row");
 		grnnd_choose_neighbours(near, in->id, &shares, &list);
-		grnnd_near_end(near);
-		plan.nfrom = list.count;
+		plan.nfrom = plan.nchosen = list.count;
 		linked = list.count == 0 ? become_first(in, entries)
 			: grnnd_link_node(in->index, ix, &plan, in->id, in->rec->version);
+		grnnd_near_end(near);
 	}
 }
 
 /*
- * The index has no node, or no entry point that lives: this row becomes entries[0], and
- * leads on to the one that stood there.  One insert at a time, and the second finds the
- * row of the first.
+ * For an index without a live node or entry point: the row becomes entries[0], with an edge to the
+ * previous entries[0]. Only one insert runs this at a time, and the next insert finds the row.
  */
 static bool
 insert_first(Insert *in)
@@ -459,7 +470,10 @@ insert_first(Insert *in)
 	{
 		uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 
-		/* live rows may hang on dead nodes; vacuum drops the edge before it frees one */
+		/*
+		 * live rows may be reachable through dead nodes alone; vacuum drops the edge before it
+		 * frees a dead node
+		 */
 		in->rec->count = 0;
 		if (entries->count > 0)
 		{
@@ -480,10 +494,10 @@ insert_first(Insert *in)
 }
 
 /*
- * Inner product: a row longer than usual lies nearer to all long rows than to any short one.
- * But searches by inner products come to it over short rows of its direction.  So a second
- * search finds the neighbours that a row of usual length would choose there, and these are to
- * link to the row as well.  Writes them to from [degree] and returns how many there are.
+ * Inner product: a row longer than usual lies nearer to all long rows than to any short row. But
+ * searches by inner product reach the row through short rows of the same direction. So a second
+ * search finds the neighbours that a row of typical length would choose there, and these nodes link
+ * to the row as well. Writes their ids to from [degree] and returns the number.
  */
 static uint32
 choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, uint32 *from)
@@ -495,7 +509,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	GrnndPoint	p;
 	GrnndList	shorter;
 	GrnndNear  *near;
-	GrnndShares shares = grnnd_shares(ix, false);
+	GrnndShares shares = grnnd_shares(ix);
 	uint32		n = 0;
 
 	if (!(typical > 0) || length <= LONG_ROW * typical)
@@ -507,14 +521,14 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	near = grnnd_find_near(&in->store, &p, insert_ef(ix), entries);
 	grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &shorter);
 	grnnd_near_end(near);
-	for (uint32 i = 0; i < shorter.own; i++)
+	for (uint32 i = 0; i < shorter.near; i++)
 		if (LONG_ROW * grn_factor_length(shorter.factors[i]) < length &&
 			grn_find_id(list->ids, list->count, shorter.ids[i]) < 0)
 			from[n++] = shorter.ids[i];
 	return n;
 }
 
-/* The row has a node of its own: the sample and the lists may have it. */
+/* The row has its own node: adds the node to the sample and to the lists. */
 static void
 note_node(Insert *in)
 {
@@ -527,7 +541,7 @@ note_node(Insert *in)
 	add_to_lists(in, &own, in->attrs, in->elements);
 }
 
-/* Adds an edge to the row's record, unless that has it or has `most`. */
+/* Adds an edge to the row's record, unless the record has the edge, or `most` edges. */
 static void
 add_edge(Insert *in, const GrnndEdge *edge, uint32 most)
 {
@@ -538,9 +552,9 @@ add_edge(Insert *in, const GrnndEdge *edge, uint32 most)
 }
 
 /*
- * Which neighbours of the row's twin live and are far from it: the search has not seen them, or
- * `own` others are far nearer?  Writes their positions to far, `most` of the last, and returns how
- * many.
+ * Finds live neighbours of the row's twin that are far from the twin: not found by the search, or
+ * much farther than the nearest `own` nodes. Writes the positions of at most `most` of them, from
+ * the end, to far, and returns the number.
  */
 static uint32
 far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, uint32 own,
@@ -567,11 +581,11 @@ far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, u
 }
 
 /*
- * The list of a row whose vector has a node, which is of other values, the twin: that node, the
- * neighbours that the row chooses, and those of the twin's that are far, `room` in all.  Where rows
- * lie in clusters these lead out of theirs, and a search around the row does not see them, or the
- * rule keeps them out.  So they come before all others; they are the last in the list, since they
- * are the farthest.
+ * Makes the list of a row that has a twin, a node with the same vector and other filter values: the
+ * twin, the row's chosen neighbours, and far neighbours of the twin, `room` edges in all. Where
+ * rows lie in clusters, far edges lead to other clusters; a search around the row does not see
+ * their ends, or the rule refuses them. So far edges have priority, but come last in the list,
+ * which is nearest first.
  */
 static void
 join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, uint32 room)
@@ -584,11 +598,11 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 
 	if (grnnd_copy_record(in->index, in->ix, in->twins[0], twin, NULL) == GRN_NODE)
 	{
-		nfar = far_edges(in, search, nfound, twin, list->own, FAR_EDGES(room), far);
+		nfar = far_edges(in, search, nfound, twin, list->near, FAR_EDGES(room), far);
 		edge = grnnd_own_edge(l, twin, in->twins[0]);
 		grnnd_add_edge(l, in->rec, &edge);
 	}
-	for (uint32 i = 0; i < list->own; i++)
+	for (uint32 i = 0; i < list->near; i++)
 	{
 		edge = grnnd_list_edge(in->ix, list, i);
 		add_edge(in, &edge, room - nfar);
@@ -601,7 +615,7 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 	pfree(twin);
 }
 
-/* One attempt.  False: the neighbours found were gone when they were needed. */
+/* Makes one attempt. Returns false if the found neighbours were gone when needed. */
 static bool
 insert_once(Insert *in, uint32 ef, bool only_identical)
 {
@@ -612,10 +626,11 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndList	list;
 	GrnndShares shares;
 	uint32		from[MOST_SIGNED + 1 + 2 * GRN_MAX_DEGREE];
-	GrnndLinkPlan plan = {.p = &in->p, .shares = &shares};
+	GrnndLinkPlan plan = {.shares = &shares, .chosen = &list};
 	GrnndLink  *link;
 	uint32		nfound;
 	bool		done;
+	bool		linked;
 
 	grnnd_test_point("insert-entries");
 	near = grnnd_find_near(&in->store, &in->p, ef, entries);
@@ -631,49 +646,33 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 		}
 		return done;
 	}
-	/* (while an index is filling, the twin's edges may have no codes yet) */
+	/* while an index is filling, the twin's edges may have no codes yet */
 	if (ix->meta.fit_state != GRNND_FILLING)
 		plan.ntwins = in->ntwins;
-	shares = grnnd_shares(ix, plan.ntwins == 0 &&
-						  !grnnd_is_locked(in->index, GRNND_SURVEY_LOCK, ShareLock));
+	shares = grnnd_shares(ix);
 	grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &list);
-	/* Where rows lie in clusters, few edges lead out of them, and mutual ones would end there. */
-	if (shares.mutual && list.far)
-	{
-		shares = grnnd_shares(ix, false);
-		grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &list);
-	}
 	in->rec->count = 0;
 	if (plan.ntwins > 0)
 	{
 		uint32		degree = ix->layout.degree;
 
-		join_twin(in, search, nfound, &list, degree - Min(shares.least, degree / ROOM_SHARE));
+		join_twin(in, search, nfound, &list, degree - Min(shares.least_links, degree / ROOM_SHARE));
 		memcpy(from, in->twins, in->ntwins * sizeof(uint32));
 	}
-	else
-	{
-		for (uint32 i = 0; i < list.own && !shares.mutual; i++)
-		{
-			GrnndEdge	edge = grnnd_list_edge(ix, &list, i);
-
-			grnnd_add_edge(&ix->layout, in->rec, &edge);
-		}
-		/* (by their places in the row's list) */
-		plan.chosen = &list;
-		if (shares.mutual)
-			plan.near = near;
-	}
+	plan.near = near;
+	plan.by_self = survey_runs(in);
 	grnnd_test_point("insert-chosen");
 	memcpy(from + plan.ntwins, list.ids, list.count * sizeof(uint32));
 	plan.from = from;
+	plan.nchosen = list.count;
 	plan.nfrom = plan.ntwins + list.count;
 	plan.nfrom += choose_shorter(in, entries, &list, from + plan.nfrom);
 	link = grnnd_plan_links(in->index, ix, &plan, in->rec, GRN_INVALID_ID);
-	grnnd_near_end(near);
 	in->id = grnnd_new_record(in->index, in->heap, ix, in->rec);
 	grnnd_test_point("insert-written");
-	if (!grnnd_make_links(link, in->id, in->rec->version))
+	linked = grnnd_make_links(link, in->id, in->rec->version);
+	grnnd_near_end(near);
+	if (!linked)
 	{
 		if (withdraw(in, in->id, in->rec->version))
 			return false;
@@ -696,7 +695,10 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 		source.stored = row;
 	in->rec = palloc_extended(l->record_bytes, MCXT_ALLOC_ZERO);
 	grn_record_write(l, &source, in->rec);
-	/* while an index is filling, codes are made from stored vectors, and all of a row are alike */
+	/*
+	 * while an index is filling, all codes of a row must be equal, so they are made from the stored
+	 * vector
+	 */
 	if (in->ix->meta.fit_state != GRNND_FITTED)
 	{
 		grn_own_load(l, GRN_REC_PTR(in->rec, l->off_vec), x);
@@ -727,9 +729,9 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 }
 
 /*
- * Takes GRNND_WRITERS_LOCK in the mode that goes with what this insert knows of codes, and
- * returns that: vacuum.c and fit_codes.c wait for inserts by it.  What it knows of lists is as the
- * metapage says while the lock is held.
+ * Takes GRNND_WRITERS_LOCK in the mode that says whether this insert writes codes, and returns the
+ * mode: vacuum.c and fit_codes.c wait for inserts by mode. The state of lists is read from the
+ * metapage under the lock.
  */
 static LOCKMODE
 begin_writing(Insert *in)
@@ -741,7 +743,7 @@ begin_writing(Insert *in)
 		in->ix = grnnd_index(in->index);
 		mode = in->ix->meta.fit_state == GRNND_UNFITTED ? RowExclusiveLock : RowShareLock;
 		grnnd_lock(in->index, GRNND_WRITERS_LOCK, mode);
-		/* no index becomes unfitted, but this one may have been until now */
+		/* no index becomes unfitted, but this index may have been fitted just now */
 		if (grnnd_renews_lists(&in->ix->meta) && !grnnd_lists_current(in->index, in->ix))
 			in->ix = grnnd_index_anew(in->index);
 		else if (mode == RowExclusiveLock)
@@ -769,7 +771,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd insert",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	/* held until the links are made */
+	/* keep the lock until the links are made */
 	mode = begin_writing(&in);
 	x = palloc(in.ix->meta.dim * sizeof(float));
 	if (grnnd_form_vector(&in.ix->key, in.ix->meta.column_dim, values[0], x, &row))
@@ -784,7 +786,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		insert_row(&in, x, row, unchanged);
 	}
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
-	/* by the last record of the page, as the worker and VACUUM count, who see pages alone */
+	/* use the last id of the page, as the worker and VACUUM do, because they count pages */
 	last = in.id - in.id % in.ix->layout.per_page + in.ix->layout.per_page - 1;
 	if (grnnd_fit_due(&in.ix->meta, last))
 		grnnd_ask_for_fit(index, heap, last);

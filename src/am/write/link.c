@@ -1,16 +1,17 @@
 /*
- * link.c - links back to a node x from its neighbours, as src/graph/README ("Reachability") says.
+ * link.c - links back to a node x from its neighbours (src/graph/README, "Reachability").
  *
- * They come in three steps:
- *   1. each neighbour v's record is read.  A full one says which of its own neighbours, y, gives
- *      way, and by whom y stays reached: x, which then gets an edge x -> y, or another neighbour
- *      of v;
- *   2. x is written with its edges;
- *   3. the neighbours are changed, a few pages at a time: x is added, or replaces y.
- * Between 1 and 3 lists may change, so step 3 looks again whether y stays reached.  Nobody else
- * takes an edge to y out of a list meanwhile: for that the lock of edges to y is held
- * (grnnd_lock_edges()).  If y does not stay, v is asked anew which neighbour gives way, but
- * only for one that x has as well.
+ * The links are made in three steps:
+ * 1. Each neighbour v's record is read.  If v is full, grnnd_evict() chooses the neighbour y of v
+ *    that v gives up, and the node that keeps y reachable: x, which then gets an edge x -> y, or
+ *    another neighbour of v.
+ * 2. x is written with its edges.
+ * 3. The neighbours are changed, a few pages at a time: x is appended, or replaces y.
+ *
+ * Lists may change between steps 1 and 3, so step 3 checks again that y remains reachable.  No
+ * other process removes an edge to y meanwhile, because step 3 holds the lock of edges to y
+ * (grnnd_lock_edges()).  If y would become unreachable, step 3 chooses again, among the neighbours
+ * that need no new edge of x.
  */
 #include "am/write/link.h"
 
@@ -23,22 +24,22 @@
 #include "am/write/lock.h"
 #include "graph/stored/prune.h"
 
-/* How often a neighbour that changes all the time is tried. */
+/* Attempts to link from a neighbour that other processes keep changing. */
 #define FORCE_TRIES 8
 
 /* ---- links back ---- */
 
-/* A neighbour that is to have an edge to x. */
+/* A neighbour that will get an edge to x. */
 typedef struct Target
 {
 	uint32		id;
 	uint16		version;
-	uint32		y;				/* the one that gives way; GRN_INVALID_ID: none */
-	uint32		over;			/* its neighbour that has an edge to y; GRN_INVALID_ID: x has */
+	uint32		y;				/* the neighbour that it gives up; GRN_INVALID_ID: none */
+	uint32		over;			/* its neighbour with an edge to y; GRN_INVALID_ID: x has the edge */
 	BlockNumber block;
-	bool		twin;			/* a node of x's vector */
-	bool		lost;			/* y is dead and need not stay reached */
-	bool		stays;			/* step 3: y stays reached, as far as other lists tell */
+	bool		twin;			/* a node with the same vector as x */
+	bool		lost;			/* y is dead and need not remain reachable */
+	bool		reachable;		/* step 3: y remains reachable by the lists of other nodes */
 	bool		done;			/* it has an edge to x now, or is gone */
 } Target;
 
@@ -47,10 +48,10 @@ struct GrnndLink
 	Relation	index;
 	const GrnndIndex *ix;
 	const GrnndLinkPlan *plan;
-	uint32		id;				/* x, as soon as it is written */
+	uint32		id;				/* of x, once x is written */
 	uint16		version;
 	GrnRecord  *self;			/* x's record, with the edges of step 2 */
-	GrnRecord  *other;			/* copy of a neighbour's */
+	GrnRecord  *other;			/* copy of a neighbour's record */
 	Target	   *targets;
 	uint32		ntargets;
 	bool		surveyed;		/* step 3: GRNND_SURVEY_LOCK is held */
@@ -73,7 +74,7 @@ has_edge(const GrnndLink *link, uint32 id)
 					   link->self->count, id) >= 0;
 }
 
-/* Gives x an edge that another node has, with the code that the neighbour is to have. */
+/* Gives x an edge of another node, with the code that a fit gives the neighbour. */
 static void
 add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 {
@@ -86,7 +87,7 @@ add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 	pfree(code);
 }
 
-/* Gives x an edge to v's neighbour y_place.  False: there is no room, or y is dying. */
+/* Gives x an edge to v's neighbour at y_place.  Returns false if x is full, or y is dying. */
 static bool
 plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 {
@@ -96,9 +97,9 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	if (has_edge(link, edge.id))
 		return true;
 	/*
-	 * An edge to a dead node would survive vacuum where vacuum has passed our
-	 * page already.  A live one cannot be freed before we have finished,
-	 * because vacuum waits for us (GRNND_WRITERS_LOCK).
+	 * If vacuum has passed x's page already, an edge to a dead node would outlast the vacuum.  A
+	 * live y is not freed before this process has finished, because vacuum waits for inserts
+	 * (GRNND_WRITERS_LOCK).
 	 */
 	if (link->self->count >= l->degree ||
 		(!link->plan->dead_allowed && !is_live(link, edge.id)))
@@ -111,95 +112,20 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 }
 
 /*
- * The neighbour of v, a twin of x, that gives way: the nearest that x has, too.  So v keeps what
- * leads far, if it stays.
+ * Chooses the neighbour that the full v gives up for x. room: edges that x needs beside an edge to
+ * the neighbour.
  */
-static int
-first_common(const GrnndLink *link, const GrnRecord *v)
-{
-	const GrnLayout *l = &link->ix->layout;
-	int			position = -1;
-
-	for (uint32 i = 0; i < link->self->count && position < 0; i++)
-		position = grn_find_id(grn_rec_ids(l, v), v->count, grn_rec_ids(l, link->self)[i]);
-	return position;
-}
-
-/*
- * The neighbour of v, whose id is given, that gives way to x: grn_yield(), or of a twin of x
- * first_common() if there is one.
- */
-static int
-choose_yield(const GrnndLink *link, uint32 id, const GrnRecord *v, bool twin, bool may_add,
-			 GrnYieldFrom from)
-{
-	const GrnLayout *l = &link->ix->layout;
-	const GrnndList *chosen = link->plan->chosen;
-	GrnYield	y = {
-		.layout = l,
-		.codec = &link->ix->codec,
-		.v = v,
-		.x = link->plan->p->query,
-		.x_ids = grn_rec_ids(l, link->self),
-		.x_count = link->self->count,
-		.may_add = may_add && link->self->count < l->degree,
-		.keep_far = link->plan->ntwins > 0 && from != GRN_YIELD_ANY,
-		.from = from
-	};
-
-	float		v_to[GRN_MAX_DEGREE];
-	int			common = twin ? first_common(link, v) : -1;
-
-	if (common >= 0)
-		return common;
-	if (!grn_has_codes(&link->ix->codec) && chosen != NULL)
-	{
-		int			at = grn_find_id(chosen->ids, chosen->count, id);
-
-		if (at >= 0)
-		{
-			/* x's list need not begin with those that were chosen; less than any: not known */
-			for (uint32 i = 0; i < y.x_count; i++)
-			{
-				int			other = grn_find_id(chosen->ids, chosen->count, y.x_ids[i]);
-
-				v_to[i] = other >= 0 ? chosen->between[(Size) at * chosen->count + other] : -1;
-			}
-			y.v_to = v_to;
-			y.nknown = y.x_count;
-			y.x_to_v = chosen->to_p[at];
-		}
-	}
-	return grn_yield(&y);
-}
-
-/* Step 1 for one neighbour.  False: none of its neighbours gives way. */
 static bool
-plan_target(GrnndLink *link, uint32 target, uint32 id, bool twin, GrnYieldFrom from)
+evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint32 room,
+	  GrnndEviction *e)
 {
-	const GrnLayout *l = &link->ix->layout;
-	const GrnRecord *v = link->other;
-	Target		t = {.id = target, .y = GRN_INVALID_ID, .over = GRN_INVALID_ID, .twin = twin};
-
-	Assert(target != id);
-	if (grnnd_copy_record(link->index, link->ix, target, link->other, NULL) != GRN_NODE)
-		return true;			/* it does not count as one that refused */
-	t.version = v->version;
-	t.block = grnnd_node_block(link->ix, target);
-	if (v->count == l->degree && grn_find_id(grn_rec_ids(l, v), v->count, id) < 0)
-	{
-		int			position = choose_yield(link, target, v, twin, true, from);
-
-		if (position < 0)
-			return false;
-		if (plan_edge(link, v, position))
-			t.y = grn_rec_ids(l, v)[position];
-	}
-	link->targets[link->ntargets++] = t;
-	return true;
+	*e = (GrnndEviction) {.id = id, .v = v, .self = link->self, .level = level,
+						  .may_add = link->self->count + room < link->ix->layout.degree,
+						  .by_self = link->plan->by_self};
+	return grnnd_evict(link->plan->near, e);
 }
 
-/* Gives x an edge to neighbour i of those that were chosen, if it has none, and room. */
+/* Gives x an edge to chosen neighbour i, if x lacks the edge and has room. */
 static void
 add_chosen(GrnndLink *link, uint32 i)
 {
@@ -209,65 +135,59 @@ add_chosen(GrnndLink *link, uint32 i)
 		grnnd_add_edge(&link->ix->layout, link->self, &edge);
 }
 
-/*
- * Step 1 for neighbour i of those that were chosen, with mutual edges.  False: it is full, and does
- * not take x.
- */
+/* Step 1 for plan->from[i].  Returns false if the node is full and gives up no neighbour. */
 static bool
-plan_mutual(GrnndLink *link, uint32 i, bool strict)
+plan_target(GrnndLink *link, uint32 i, GrnEvictLevel level)
 {
 	const GrnndLinkPlan *plan = link->plan;
 	const GrnRecord *v = link->other;
-	Target		t = {.id = plan->chosen->ids[i], .y = GRN_INVALID_ID, .over = GRN_INVALID_ID};
+	Target		t = {.id = plan->from[i], .y = GRN_INVALID_ID, .over = GRN_INVALID_ID,
+		.twin = i < plan->ntwins};
+	bool		mutual = i >= plan->ntwins && i < plan->ntwins + plan->nchosen;
 
+	Assert(t.id != link->id);
 	if (grnnd_copy_record(link->index, link->ix, t.id, link->other, NULL) != GRN_NODE)
-		return true;
+		return true;			/* a later pass need not try again */
 	t.version = v->version;
 	t.block = grnnd_node_block(link->ix, t.id);
-	if (v->count == link->ix->layout.degree)
+	if (v->count == link->ix->layout.degree &&
+		grn_find_id(grn_rec_ids(&link->ix->layout, v), v->count, link->id) < 0)
 	{
-		bool		add;
-		int			position = grnnd_exchange(plan->near, t.id, v, link->self, plan->shares->slack,
-											  strict, &t.over, &add);
+		GrnndEviction e;
 
-		if (position < 0 || (add && !plan_edge(link, v, position)))
+		if (!evict(link, t.id, v, level, mutual && !has_edge(link, t.id) ? 1 : 0, &e) ||
+			(e.add && !plan_edge(link, v, e.position)))
 			return false;
-		t.y = grn_rec_ids(&link->ix->layout, v)[position];
-		grnnd_near_goes(plan->near, t.id, t.y);
+		t.y = grn_rec_ids(&link->ix->layout, v)[e.position];
+		t.over = e.over;
+		grnnd_note_evicted(plan->near, t.id, t.y);
 	}
-	add_chosen(link, i);
+	if (mutual)
+		add_chosen(link, i - plan->ntwins);
 	link->targets[link->ntargets++] = t;
 	return true;
 }
 
 /*
- * Step 1 with mutual edges.  Where x would have too few, those that refused it are asked again,
- * though one of their neighbours occludes x, and at last as they are without mutual edges: they may
- * be hubs whose neighbours the search has not met, since x lies far out.
+ * Step 1 for the chosen neighbours: edges in both directions.  If x gets too few, the neighbours
+ * that refused x because one of their own occludes x are asked again without that condition.
  */
 static void
-plan_all_mutual(GrnndLink *link)
+plan_chosen(GrnndLink *link)
 {
-	const GrnndList *chosen = link->plan->chosen;
-	const GrnndShares *shares = link->plan->shares;
+	const GrnndLinkPlan *plan = link->plan;
+	const GrnndShares *shares = plan->shares;
 	uint32		degree = link->ix->layout.degree;
 	bool		refused[GRN_MAX_DEGREE] = {0};
+	uint32		others = link->ntargets;
 
-	for (int strict = 1; strict >= 0; strict--)
-		for (uint32 i = 0; i < chosen->count && link->self->count < degree &&
-			 link->ntargets < (strict ? shares->links : shares->least); i++)
-			if (strict || refused[i])
-				refused[i] = !plan_mutual(link, i, strict);
-	for (uint32 i = 0; i < chosen->count && link->ntargets < shares->least; i++)
+	for (uint32 i = 0; i < plan->nchosen && link->self->count < degree &&
+		 link->ntargets - others < shares->most_links; i++)
+		refused[i] = !plan_target(link, plan->ntwins + i, GRN_EVICT_UNOCCLUDED);
+	for (uint32 i = 0; i < plan->nchosen && link->ntargets - others < shares->least_links; i++)
 		if (refused[i])
-		{
-			uint32		before = link->ntargets;
-
-			(void) plan_target(link, chosen->ids[i], GRN_INVALID_ID, false, GRN_YIELD_FARTHER);
-			if (link->ntargets > before)
-				add_chosen(link, i);
-		}
-	for (uint32 i = 0; i < chosen->count && link->self->count < shares->own; i++)
+			(void) plan_target(link, plan->ntwins + i, GRN_EVICT_FARTHER);
+	for (uint32 i = 0; i < plan->nchosen && link->self->count < shares->least_edges; i++)
 		add_chosen(link, i);
 }
 
@@ -276,31 +196,27 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 				 GrnRecord *self, uint32 id)
 {
 	GrnndLink  *link = palloc0(sizeof(GrnndLink));
-	uint32	   *refused = palloc(Max(plan->nfrom, 1) * sizeof(uint32));
-	uint32		least = plan->shares != NULL ? plan->shares->least : 0;
-	uint32		nmutual = plan->near != NULL ? plan->chosen->count : 0;
-	uint32		nrefused = 0;
 
 	link->index = index;
 	link->ix = ix;
 	link->plan = plan;
 	link->self = self;
+	link->id = id;
 	link->other = palloc(grnnd_copy_bytes(ix));
 	link->targets = palloc(Max(plan->nfrom, 1) * sizeof(Target));
-	if (nmutual > 0)
-		plan_all_mutual(link);
-	for (uint32 i = nmutual; i < plan->nfrom; i++)
-		if (!plan_target(link, plan->from[i], id, i < plan->ntwins, GRN_YIELD_SERVED))
-			refused[nrefused++] = plan->from[i];
-	for (uint32 i = 0; i < nrefused && link->ntargets < least; i++)
-		plan_target(link, refused[i], id, false, GRN_YIELD_FARTHER);
+	for (uint32 i = 0; i < plan->ntwins; i++)
+		(void) plan_target(link, i, GRN_EVICT_FARTHER);
+	if (plan->nchosen > 0)
+		plan_chosen(link);
+	for (uint32 i = plan->ntwins + plan->nchosen; i < plan->nfrom; i++)
+		(void) plan_target(link, i, GRN_EVICT_FARTHER);
 	grnnd_test_point("link-planned");
 	return link;
 }
 
 /*
- * Step 3 for one neighbour, whose record `rec` is locked: the position in its list that x takes,
- * or -1.  Says in *linked whether it has an edge to x already.
+ * Step 3 for one neighbour, whose record `rec` is locked: returns the position for x in the list,
+ * or -1. *linked: the neighbour has an edge to x already.
  */
 static int
 position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool *linked)
@@ -316,21 +232,21 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
 		return -1;
 	if (rec->count < l->degree)
 		return rec->count;
-	if (t->y == GRN_INVALID_ID || !t->stays ||
+	if (t->y == GRN_INVALID_ID || !t->reachable ||
 		(t->over != GRN_INVALID_ID && grn_find_id(ids, rec->count, t->over) < 0))
 		return -1;
 	return grn_find_id(ids, rec->count, t->y);
 }
 
 /*
- * Step 3 for neighbours on the same few pages, sorted by block: one WAL record.
- * Returns how many have an edge to x now.
+ * Step 3 for neighbours on the same few pages, sorted by block, in one WAL record. Returns the
+ * number of neighbours with an edge to x.
  */
 static uint32
 link_group(const GrnndLink *link, Target *t, uint32 n)
 {
 	const GrnLayout *l = &link->ix->layout;
-	/* by the record's code, for vacuum's point comes from a vector that may be rounded */
+	/* with the record's code, because vacuum's point may come from a rounded vector */
 	GrnndEdge	edge = grnnd_own_edge(l, link->self, link->id);
 	GrnndEdit	e;
 	uint32		done = 0;
@@ -352,7 +268,7 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 
 			if (position == rec->count)
 				rec->count++;
-			/* in front of a twin's list, where vacuum looks for it */
+			/* in front of a twin's list, as vacuum expects */
 			if (t[i].twin)
 			{
 				grnnd_shift_edges(l, rec, position, 0);
@@ -368,11 +284,11 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 }
 
 /*
- * Does y stay reached when it gives way in target i of those that change together?  By the list
- * that is to lead to it now, unless that loses y at the same time.
+ * Returns whether y remains reachable when target i, of the targets that change together, gives y
+ * up: by the list planned to lead to y, unless that list loses y at the same time.
  */
 static bool
-stays_reached(const GrnndLink *link, const Target *targets, uint32 i)
+remains_reachable(const GrnndLink *link, const Target *targets, uint32 i)
 {
 	const GrnLayout *l = &link->ix->layout;
 	const Target *t = &targets[i];
@@ -383,7 +299,7 @@ stays_reached(const GrnndLink *link, const Target *targets, uint32 i)
 		return true;
 	if (t->over != GRN_INVALID_ID && !link->surveyed)
 		return false;
-	/* where several count on each other for y in a circle, one of them counts on an earlier one */
+	/* among lists that rely on each other in a circle, one relies on an earlier target */
 	for (uint32 k = 0; k < i; k++)
 		if (targets[k].id == t->over && targets[k].y == t->y)
 			return false;
@@ -392,7 +308,7 @@ stays_reached(const GrnndLink *link, const Target *targets, uint32 i)
 		grn_find_id(grn_rec_ids(l, link->other), link->other->count, t->y) >= 0;
 }
 
-/* Step 3 for neighbours on the same few pages, while nobody else takes edges to their y away. */
+/* Step 3 for neighbours on the same few pages, while no other process removes edges to their y. */
 static uint32
 link_safely(GrnndLink *link, Target *t, uint32 n)
 {
@@ -409,11 +325,11 @@ link_safely(GrnndLink *link, Target *t, uint32 n)
 			ys[nys++] = t[i].y;
 		by_others |= t[i].over != GRN_INVALID_ID;
 	}
-	/* vacuum knows where x leads, for it reads rows that came since its survey, but no more */
+	/* vacuum reads newer rows and so knows the edges of x, but no other new edges */
 	link->surveyed = by_others && grnnd_try_lock(link->index, GRNND_SURVEY_LOCK, ShareLock);
 	grnnd_lock_edges(link->index, ys, nys, &locks);
 	for (uint32 i = 0; i < n; i++)
-		t[i].stays = stays_reached(link, t, i);
+		t[i].reachable = remains_reachable(link, t, i);
 	done = link_group(link, t, n);
 	grnnd_unlock_edges(link->index, &locks);
 	if (link->surveyed)
@@ -430,7 +346,10 @@ compare_blocks(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Step 3 once more for a neighbour whose y did not stay: one that x has as well may give way. */
+/*
+ * Step 3 once more for a neighbour whose y would become unreachable: chooses a y that needs no new
+ * edge of x.
+ */
 static uint32
 link_again(GrnndLink *link, Target *t)
 {
@@ -441,18 +360,17 @@ link_again(GrnndLink *link, Target *t)
 		return 0;
 	if (link->other->count == l->degree)
 	{
-		int			position = choose_yield(link, t->id, link->other, t->twin, false,
-											GRN_YIELD_SERVED);
+		GrnndEviction e;
 
-		if (position < 0)
+		if (!evict(link, t->id, link->other, GRN_EVICT_FARTHER, l->degree, &e))
 			return 0;
-		t->y = grn_rec_ids(l, link->other)[position];
-		t->over = GRN_INVALID_ID;
+		t->y = grn_rec_ids(l, link->other)[e.position];
+		t->over = e.over;
 	}
 	return link_safely(link, t, 1);
 }
 
-/* Step 3 for all. */
+/* Step 3 for all targets. */
 static bool
 link_targets(GrnndLink *link)
 {
@@ -480,7 +398,7 @@ link_targets(GrnndLink *link)
 
 /* ---- links that must be ---- */
 
-/* Writes x's edges that its record lacks.  False: x is no more what it was. */
+/* Writes the edges of x that its record lacks. Returns false if the record is no longer x. */
 static bool
 add_planned(GrnndLink *link)
 {
@@ -505,31 +423,40 @@ add_planned(GrnndLink *link)
 }
 
 /*
- * Chooses the neighbour that gives way in a full v that must take x, and plans x's edge to
- * it.  Dead neighbours of v come last.  They get no edge from x, because their own last
- * vacuum would not find it; what they lead to is vacuum's business anyway.  *lost says that
- * it was one of those.  GRN_INVALID_ID: none can.
+ * Chooses the neighbour t->y that a full v gives up if v must take x, and plans x's edge to the
+ * neighbour.  Dead neighbours of v are the last choice (t->lost).  x gets no edge to a dead node,
+ * because the vacuum that frees the node might not find the edge; vacuum also keeps the nodes
+ * behind the dead node reachable.  Returns false if v gives up no neighbour.
  */
-static uint32
-plan_forced(GrnndLink *link, uint32 id, const GrnRecord *v, bool *lost)
+static bool
+plan_forced(GrnndLink *link, const GrnRecord *v, Target *t)
 {
 	const uint32 *ids = grn_rec_ids(&link->ix->layout, v);
-	int			position = choose_yield(link, id, v, false, true, GRN_YIELD_ANY);
+	GrnndEviction e;
+	int			position;
 
-	*lost = false;
-	if (position >= 0 && plan_edge(link, v, position))
-		return ids[position];
+	t->over = GRN_INVALID_ID;
+	t->lost = false;
+	if (evict(link, t->id, v, GRN_EVICT_ANY, 0, &e) && (!e.add || plan_edge(link, v, e.position)))
+	{
+		t->y = ids[e.position];
+		t->over = e.over;
+		return true;
+	}
 	for (position = (int) v->count - 1; position >= 0; position--)
 		if (plan_edge(link, v, position))
-			return ids[position];
-	*lost = true;
-	for (position = (int) v->count - 1; position >= 0; position--)
-		if (!is_live(link, ids[position]))
-			return ids[position];
-	return GRN_INVALID_ID;
+			break;
+	t->lost = position < 0;
+	if (t->lost)
+		for (position = (int) v->count - 1; position >= 0; position--)
+			if (!is_live(link, ids[position]))
+				break;
+	if (position >= 0)
+		t->y = ids[position];
+	return position >= 0;
 }
 
-/* Makes v take x, the rule aside. */
+/* Makes v take x, whether or not the rule allows. */
 static bool
 force_link(GrnndLink *link, uint32 v)
 {
@@ -542,8 +469,7 @@ force_link(GrnndLink *link, uint32 v)
 		t.version = link->other->version;
 		if (link->other->count == link->ix->layout.degree)
 		{
-			t.y = plan_forced(link, v, link->other, &t.lost);
-			if (t.y == GRN_INVALID_ID || !add_planned(link))
+			if (!plan_forced(link, link->other, &t) || !add_planned(link))
 				return false;
 		}
 		if (link_safely(link, &t, 1) > 0)
@@ -576,16 +502,7 @@ grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 	if (grnnd_copy_record(index, ix, id, self, NULL) != GRN_NODE ||
 		self->version != version)
 		return false;
-	for (uint32 i = 0; plan->chosen != NULL && i < plan->chosen->own; i++)
-		if (self->count < ix->layout.degree &&
-			grn_find_id(grn_rec_ids(&ix->layout, self), self->count, plan->chosen->ids[i]) < 0)
-		{
-			GrnndEdge	edge = grnnd_list_edge(ix, plan->chosen, i);
-
-			grnnd_add_edge(&ix->layout, self, &edge);
-		}
 	link = grnnd_plan_links(index, ix, plan, self, id);
-	link->id = id;
 	link->version = version;
 	return add_planned(link) && grnnd_make_links(link, id, version);
 }

@@ -8,35 +8,34 @@
 #include "am/write/edit.h"
 
 /*
- * Links to a node x (vector: p) from the nodes `from`, nearest first.  With mutual edges from those
- * of chosen->ids that take x (grnnd_exchange()), and x gets an edge to each of them.  From others,
- * and otherwise: from each where a neighbour that x serves gives way (grn_yield()), from `least` of
- * them where any farther one does.  From one in any case where that can be had.
+ * Links to a node x from the nodes `from`: twins of x (nodes with the same vector), then the chosen
+ * neighbours of x, then further nodes.  x gets edges to the chosen neighbours (grnnd_shares()).  At
+ * least one node must link to x; if none gives up a neighbour by the usual rule, one has to.
  */
 typedef struct GrnndLinkPlan
 {
-	const GrnndPoint *p;
-	const uint32 *from;			/* [nfrom], with mutual edges those of the chosen first */
+	GrnndNear  *near;			/* x, and the nodes around x */
+	const uint32 *from;			/* [nfrom]: ntwins, then nchosen, then further nodes */
 	uint32		nfrom;
-	uint32		ntwins;			/* the first of them: nodes of x's vector, whose list x has */
-	const GrnndShares *shares;	/* for `least`, `links` and `mutual`; NULL: none of them */
-	GrnndNear  *near;			/* with mutual edges: what was searched for x, until
-								 * grnnd_plan_links() has ended */
-	const GrnndList *chosen;	/* x's list, if it was chosen for this, or NULL */
-	bool		dead_allowed;	/* vacuum: edges to dead nodes may be made, it drops them later */
+	uint32		ntwins;
+	uint32		nchosen;		/* 0, or chosen->count */
+	const GrnndList *chosen;
+	const GrnndShares *shares;	/* for `chosen` */
+	bool		by_self;		/* a neighbour is given up only if x leads to the neighbour: a
+								 * vacuum relies on lists that it has read before */
+	bool		dead_allowed;	/* vacuum: x may get edges to dead nodes, which vacuum drops later */
 } GrnndLinkPlan;
 typedef struct GrnndLink GrnndLink;
 
 /*
- * Looks at the nodes that are to have a link to x, and adds the edges that x needs for
- * it to self, x's record.  id: x, GRN_INVALID_ID where it is yet to be written.  All
- * arguments are used by reference.
+ * Reads the nodes `from`, and adds the edges of x to `self`, x's record.  id: of x, GRN_INVALID_ID
+ * before x is written.  Keeps references to all arguments.
  */
 extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
 								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
-/* Makes the links to x, which is written now.  Returns whether it got one. */
+/* Makes the links to x after x is written.  Returns whether x got a link. */
 extern bool grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
-/* Both, for a node that is there; it gets edges to plan->chosen, too, as far as it has room. */
+/* Does both for an existing node, which gets edges to plan->chosen as far as it has room. */
 extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 							uint32 id, uint16 version);
 

@@ -70,41 +70,6 @@ typedef struct Trials
 /* ---- edges ---- */
 
 /*
- * Chooses the neighbour that the full node t->end gives up: the neighbour to which most other
- * neighbours lead, so that searches find another way there. Returns false if no neighbour leads to
- * another.
- */
-static bool
-choose_spare(Trials *t, Failed *f)
-{
-	const GrnLayout *l = &t->ix->layout;
-	const uint32 *ids = grn_rec_ids(l, t->end);
-	uint32		leading[GRN_MAX_DEGREE] = {0};
-	uint32		by[GRN_MAX_DEGREE];
-	int			spare = -1;
-
-	for (uint32 i = 0; i < t->end->count; i++)
-	{
-		if (grnnd_copy_record(t->index, t->ix, ids[i], t->other, t->strategy) != GRN_NODE)
-			continue;
-		for (uint32 j = 0; j < t->end->count; j++)
-			if (j != i && grn_find_id(grn_rec_ids(l, t->other), t->other->count, ids[j]) >= 0)
-			{
-				leading[j]++;
-				by[j] = ids[i];
-			}
-	}
-	for (uint32 j = 0; j < t->end->count; j++)
-		if (leading[j] > 0 && (spare < 0 || leading[j] >= leading[spare]))
-			spare = (int) j;
-	if (spare < 0)
-		return false;
-	f->spare = ids[spare];
-	f->by = by[spare];
-	return true;
-}
-
-/*
  * Reads f->end and f->target into t->end and t->target. Returns false if no edge is missing between
  * them.
  */
@@ -171,10 +136,12 @@ add_edges(Trials *t)
 		for (uint32 i = begin; i < end; i++)
 		{
 			Failed	   *f = &t->failed[i];
+			int			at = -1;
 
 			grnnd_delay_point();
-			if (!read_ends(t, f) || t->end->count < t->ix->layout.degree || !choose_spare(t, f))
-				f->spare = GRN_INVALID_ID;
+			if (read_ends(t, f) && t->end->count == t->ix->layout.degree)
+				at = grnnd_spare_edge(t->index, t->ix, t->end, t->strategy, &f->by);
+			f->spare = at >= 0 ? grn_rec_ids(&t->ix->layout, t->end)[at] : GRN_INVALID_ID;
 		}
 		grnnd_lock(t->index, GRNND_WRITERS_LOCK, ExclusiveLock);
 		for (uint32 i = begin; i < end; i++)

@@ -1,12 +1,11 @@
 /*
  * repair.c - takes dead nodes out of the graph.
  *
- * First every live node is made reachable over live nodes alone, by edges that are
- * only added (connect_all): before any node dies, and again for what has changed
- * since.  Then a pass over all pages drops the edges to dead nodes and fills their room
- * from the dead nodes' own neighbours (fix_page).  Nodes for which that brings little
- * search for neighbours anew (enrich).  In this order an interruption leaves every row
- * reachable.
+ * First every live node is made reachable over live nodes alone, by edges that are only added
+ * (connect_all): before any node dies, and again for later changes. Then a pass over all pages
+ * drops the edges to dead nodes and fills the free room from the dead nodes' own neighbours
+ * (fix_page). Nodes that still have few neighbours search for new neighbours (enrich). In this
+ * order an interruption leaves every row reachable.
  */
 #include "am/write/vacuum.h"
 
@@ -21,9 +20,9 @@
 #include "am/write/maintenance.h"
 #include "graph/stored/prune.h"
 
-/* Nodes asked for an edge to one that cannot be reached. */
+/* Nodes that may link to an unreachable node, at most. */
 #define MAX_FROM 4
-/* A node that has fewer neighbours when its dead ones are gone looks for others. */
+/* A node left with fewer neighbours searches for new neighbours. */
 #define FEW(degree) ((degree) / 4)
 
 typedef struct Repair
@@ -32,7 +31,7 @@ typedef struct Repair
 	const GrnndIndex *ix;
 	GrnndStore	store;
 	GrnndRefill *refill;
-	GrnRecord  *rec;			/* for records read on the way */
+	GrnRecord  *rec;			/* for records read temporarily */
 	uint32	   *late;			/* nodes inserted since the survey */
 	Size		nlate;
 	Size		late_room;
@@ -56,47 +55,35 @@ remember(uint32 **ids, Size *n, Size *room, uint32 id)
 /* ---- connecting ---- */
 
 /*
- * Chooses the edge that a full node gives up, so that it has room for the edges that linking it
- * needs.  The node itself cannot be reached.  First choice is an edge to a node that vacuum is
- * to drop anyway, then one to a node that another of its neighbours leads to, then one to any
- * node that counts as reached.  The last is a weak reason: by the lists noted before, a node may
- * count as reached by a way that has since been changed to go through this very node.
- * rec: the node's record.  Returns the edge's number, or -1.
+ * Chooses the edge that a full node, which is unreachable, gives up for the edges that its links
+ * need.  Returns the edge's position, or -1.  In this order: an edge to a dead node, which vacuum
+ * drops anyway; to a node that another neighbour leads to; to a node that counts as reached; to a
+ * live node.  "Counts as reached" is a weak reason, because a path in lists that were noted before
+ * may lead through this very node by now.
  */
 static int
 needless_edge(Repair *r, const GrnRecord *rec)
 {
-	const GrnLayout *l = &r->ix->layout;
-	const uint32 *ids = grn_rec_ids(l, rec);
-	GrnRecord  *other;
-	int			position = -1;
+	const GrnndSet *sets[] = {&r->v->dead, NULL, &r->v->reach.reached, &r->v->live};
+	const uint32 *ids = grn_rec_ids(&r->ix->layout, rec);
+	uint32		by;
 
-	for (uint32 i = 0; i < rec->count; i++)
-		if (grnnd_set_has(&r->v->dead, ids[i]))
-			position = (int) i;
-	if (position >= 0)
-		return position;
-
-	other = palloc(grnnd_copy_bytes(r->ix));
-	for (uint32 i = 0; i < rec->count && position < 0; i++)
+	for (int k = 0; k < lengthof(sets); k++)
 	{
-		if (grnnd_copy_record(r->v->index, r->ix, ids[i], other, r->v->strategy) != GRN_NODE)
-			continue;
-		for (uint32 j = 0; j < rec->count; j++)
-			if (j != i && grn_find_id(grn_rec_ids(l, other), other->count, ids[j]) >= 0)
-				position = (int) j;
+		int			position = -1;
+
+		if (sets[k] == NULL)
+			position = grnnd_spare_edge(r->v->index, r->ix, rec, r->v->strategy, &by);
+		for (int i = (int) rec->count - 1; sets[k] != NULL && i >= 0 && position < 0; i--)
+			if (grnnd_set_has(sets[k], ids[i]))
+				position = i;
+		if (position >= 0)
+			return position;
 	}
-	pfree(other);
-	for (uint32 i = 0; i < rec->count && position < 0; i++)
-		if (grnnd_set_has(&r->v->reach.reached, ids[i]))
-			position = (int) i;
-	for (uint32 i = 0; i < rec->count && position < 0; i++)
-		if (grnnd_set_has(&r->v->live, ids[i]))
-			position = (int) i;
-	return position;
+	return -1;
 }
 
-/* Takes an edge of a full node that nobody can reach. */
+/* Makes room in the list of a node that is unreachable, if the list is full. */
 static void
 make_room(Repair *r, uint32 id)
 {
@@ -126,7 +113,7 @@ make_room(Repair *r, uint32 id)
 	grnnd_edit_end(&e);
 }
 
-/* Links id from plan->from; lists that this may change are not trusted as noted any more. */
+/* Links id from plan->from. The noted lists that this may change are no longer trusted. */
 static bool
 link_from(Repair *r, const GrnndLinkPlan *plan, uint32 id, uint16 version)
 {
@@ -138,7 +125,7 @@ link_from(Repair *r, const GrnndLinkPlan *plan, uint32 id, uint16 version)
 	return plan->nfrom > 0 && grnnd_link_node(r->v->index, r->ix, plan, id, version);
 }
 
-/* Reached nodes among id's own neighbours; the list is nearest first as a rule. */
+/* Collects reached nodes among id's own neighbours; lists are usually nearest first. */
 static uint32
 reached_neighbours(Repair *r, uint32 id, uint32 *from)
 {
@@ -155,7 +142,7 @@ reached_neighbours(Repair *r, uint32 id, uint32 *from)
 	return n;
 }
 
-/* Reached nodes near p, by a search. */
+/* Collects reached nodes near p, by a search. */
 static uint32
 reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 {
@@ -178,9 +165,9 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 }
 
 /*
- * Gives a node that cannot be reached over live nodes an edge from one that can: one of
- * its own neighbours, or near, which may be GRN_INVALID_ID, or what a search finds.
- * False: it is no node any more, for its insert has taken it back (withdraw()).
+ * Gives a node that is unreachable over live nodes an edge from a reachable node: from one of its
+ * own neighbours, or from `near` (may be GRN_INVALID_ID), or from a node that a search finds.
+ * Returns false if the node is gone, because its insert has taken it back (withdraw()).
  */
 static bool
 connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
@@ -201,9 +188,10 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 	if (is_node)
 	{
 		GrnndPoint	p;
-		GrnndLinkPlan plan = {.p = &p, .from = from, .dead_allowed = true};
+		GrnndLinkPlan plan = {.from = from, .by_self = true, .dead_allowed = true};
 
 		grnnd_make_point(r->ix, x, error, &p);
+		plan.near = grnnd_find_near(&r->store, &p, 0, NULL);
 		make_room(r, id);
 		plan.nfrom = reached_neighbours(r, id, from);
 		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
@@ -231,7 +219,7 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 	MemoryContextDelete(context);
 	if (!is_node)
 		return false;
-	/* whatever it leads to is reached now */
+	/* the node's neighbours are reachable now */
 	grnnd_reach_mark(&v->reach, id);
 	grnnd_reach_run(&v->reach);
 	return true;
@@ -239,7 +227,7 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 
 /* ---- making every live node reachable ---- */
 
-/* The first live node from id on that is not reached, or GRN_INVALID_ID. */
+/* The first unreachable live node from id on, or GRN_INVALID_ID. */
 static uint32
 next_cut_off(const GrnndVacuum *v, uint32 id)
 {
@@ -251,11 +239,11 @@ next_cut_off(const GrnndVacuum *v, uint32 id)
 }
 
 /*
- * Connects live nodes that are reached through dead ones alone.  A breadth-first search
- * goes from all that is reached through the dead nodes, and remembers for each of those
- * from which live node it came.  Where it comes to a live node that is not reached,
- * that one is to lead there: it is one of the nearest by edges.  Each node is expanded
- * once, so this takes time in proportion to the graph however little of it lives.
+ * Connects live nodes that are reachable through dead nodes alone. A breadth-first search goes from
+ * all reached nodes through the dead nodes, and remembers for each dead node the live node from
+ * which the search came. When the search arrives at an unreachable live node, the remembered node
+ * gets an edge to the live node: by edges, both are near. Each node is expanded once, so the time
+ * is proportional to the graph however few nodes live.
  */
 static void
 cross_dead(Repair *r, uint32 root)
@@ -263,7 +251,7 @@ cross_dead(Repair *r, uint32 root)
 	GrnndVacuum *v = r->v;
 	GrnndReach *reach = &v->reach;
 	uint32		limit = reach->reached.limit;
-	uint32	   *origins;		/* [limit] of dead nodes */
+	uint32	   *origins;		/* [limit] live origins of dead nodes */
 	GrnndSet	sets[2];
 	GrnndSet   *now = &sets[0];
 	GrnndSet   *next = &sets[1];
@@ -331,7 +319,7 @@ connect_to(Repair *r, uint32 root)
 	grnnd_reach_mark(&v->reach, root);
 	grnnd_reach_run(&v->reach);
 	cross_dead(r, root);
-	/* what no edge leads to: an insert broke off */
+	/* nodes to which no edge leads: an insert was interrupted */
 	for (uint32 id = next_cut_off(v, 0); id != GRN_INVALID_ID; id = next_cut_off(v, id + 1))
 	{
 		grnnd_delay_point();
@@ -353,16 +341,16 @@ connect_all(Repair *r)
 
 		grnnd_choose_root(v, &root);
 		if (root.id == GRN_INVALID_ID)
-			return;				/* no row is left */
+			return;				/* no row remains */
 		connect_to(r, root.id);
 		grnnd_publish_root(v, &root);
 
-		/* an insert that found no live node may have put itself there */
+		/* an insert that found no live node may have become entries[0] */
 		entries = grnnd_get_entries(v->index, r->ix);
 		now = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 		if (now == root.id)
 			return;
-		/* what the old root leads to is yet to be reached from the new one */
+		/* nodes reachable from the old root must be reached from the new root */
 		grnnd_set_clear(&v->reach.reached);
 	}
 }
@@ -378,7 +366,7 @@ begin_repair(GrnndVacuum *v)
 	r->rec = palloc(grnnd_copy_bytes(v->ix));
 	grnnd_store_init(&r->store, v->index, v->ix, CurrentMemoryContext);
 	r->store.strategy = v->strategy;
-	/* what came since the survey, too */
+	/* including rows inserted since the survey */
 	limit = grnnd_id_limit(v->index, v->ix);
 	grnnd_set_grow(&v->reach.reached, limit);
 	grnnd_set_grow(&v->reach.pending, limit);
@@ -403,8 +391,8 @@ grnnd_prepare(GrnndVacuum *v)
 	{
 		connect_to(r, root.id);
 		/*
-		 * entries[0] stays until repair, though it is to die: rows may come that only such
-		 * nodes lead to.
+		 * entries[0] stays until repair, though it will die: new rows may be reachable only through
+		 * such nodes
 		 */
 		grnnd_prepare_entries(v, &root);
 	}
@@ -432,7 +420,7 @@ same_list(const GrnLayout *l, const GrnRecord *a, const GrnRecord *b)
 		memcmp(grn_rec_ids(l, a), grn_rec_ids(l, b), a->count * sizeof(uint32)) == 0;
 }
 
-/* Puts the fixed lists of a page in place.  False: some list has changed since. */
+/* Writes the fixed lists to a page. Returns false if a list has changed since it was read. */
 static bool
 write_fixes(Repair *r, BlockNumber block, const char *copy, char *fixes,
 			const bool *fix)
@@ -465,7 +453,7 @@ write_fixes(Repair *r, BlockNumber block, const char *copy, char *fixes,
 	return all;
 }
 
-/* What the last pass learns of nodes that came after the survey. */
+/* Notes, in the last pass, nodes inserted after the survey. */
 static void
 note_late(Repair *r, const GrnRecord *rec, uint32 id)
 {
@@ -474,7 +462,7 @@ note_late(Repair *r, const GrnRecord *rec, uint32 id)
 
 	if (grnnd_set_has(&r->v->live, id))
 	{
-		/* every node of the survey is reached by now, so its neighbours are, too */
+		/* every node of the survey is reached by now, and so are its neighbours */
 		for (uint32 i = 0; i < rec->count; i++)
 			grnnd_reach_mark(reach, ids[i]);
 		return;
@@ -548,9 +536,9 @@ is_cut_off(const Repair *r, uint32 id)
 }
 
 /*
- * The node to which rows that came late are connected: entries[0] while it lives.  Else no other
- * node is alive after the last pass, and one of the late ones becomes entries[0].
- * GRN_INVALID_ID: nothing is left.
+ * Returns the node to which late rows are connected: entries[0] while it lives. Else no other node
+ * is alive after the last pass, and one of the late rows becomes entries[0]. GRN_INVALID_ID: no row
+ * remains.
  */
 static uint32
 late_root(Repair *r)
@@ -573,7 +561,7 @@ late_root(Repair *r)
 	}
 }
 
-/* Connects rows that came since the survey and whose neighbours have all died since. */
+/* Connects rows that were inserted since the survey and whose neighbours have all died since. */
 static void
 connect_late(Repair *r)
 {
@@ -588,8 +576,8 @@ connect_late(Repair *r)
 		return;
 
 	/*
-	 * Some may not be linked yet, and their inserts may take them back still.
-	 * Nothing may hang on such a node, so it gets no edge before that is settled.
+	 * Some of these rows may not be linked yet, and their inserts may still take them back. No node
+	 * may be reachable through such a row alone, so wait before edges are made.
 	 */
 	grnnd_wait_for_inserts(v->index);
 	root = late_root(r);
@@ -603,8 +591,8 @@ connect_late(Repair *r)
 }
 
 /*
- * For a node to which few edges are left: gives it the neighbours that an insert would choose,
- * and gives these links back.
+ * Gives a node with few edges the neighbours that an insert would choose, and gives these
+ * neighbours links back.
  */
 static void
 enrich(Repair *r, uint32 id)
@@ -623,17 +611,15 @@ enrich(Repair *r, uint32 id)
 		GrnndPoint	p;
 		GrnndList	list;
 		GrnndNear  *near;
-		/* mutual edges are for nodes that have none yet */
-		GrnndShares shares = grnnd_shares(r->ix, false);
-		GrnndLinkPlan plan = {.p = &p, .chosen = &list};
+		GrnndShares shares = grnnd_shares(r->ix);
+		GrnndLinkPlan plan = {.from = list.ids, .chosen = &list, .shares = &shares, .by_self = true};
 
 		grnnd_make_point(r->ix, x, error, &p);
 		near = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
 							   grnnd_get_entries(v->index, r->ix));
 		grnnd_choose_neighbours(near, id, &shares, &list);
-		grnnd_near_end(near);
-		plan.from = list.ids;
-		plan.nfrom = list.count;
+		plan.near = near;
+		plan.nfrom = plan.nchosen = list.count;
 		(void) grnnd_link_node(v->index, r->ix, &plan, id, version);
 	}
 	MemoryContextSwitchTo(old);
@@ -662,7 +648,7 @@ grnnd_repair(GrnndVacuum *v)
 
 	connect_late(r);
 	grnnd_renew_entries(v);
-	/* an insert that found no entry point alive leads on to a dead one: insert_first() */
+	/* an insert that found no live entry point made an edge to a dead node: insert_first() */
 	grnnd_read_root(v, &root);
 	if (root.id != GRN_INVALID_ID)
 		fix_page(r, grnnd_node_block(v->ix, root.id),

@@ -4,7 +4,6 @@
  */
 #include "graph/stored/prune.h"
 
-#include <float.h>
 #include <math.h>
 
 typedef struct Workspace
@@ -110,91 +109,8 @@ grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace)
 	return nkeep;
 }
 
-/*
- * Without codes nothing is known of x's distances to v's neighbours, and of v's only those
- * that the caller knows.
- */
-static int
-yield_without_codes(const GrnYield *y, const uint32_t *ids, uint32_t count)
-{
-	int			best = -1;
-	float		best_dist = y->x_to_v;
-	uint32_t	mix = 0;
-
-	/* (lists are nearest first as a rule) */
-	for (uint32_t i = y->keep_far ? count * 3 / 4 : count; i-- > 0;)
-	{
-		int			at = grn_find_id(y->x_ids, y->x_count, ids[i]);
-
-		if (at < 0)
-			continue;
-		if (y->v_to == NULL)
-			return (int) i;
-		if ((uint32_t) at < y->nknown && y->v_to[at] > best_dist)
-		{
-			best = (int) i;
-			best_dist = y->v_to[at];
-		}
-	}
-	if (best >= 0 || y->from == GRN_YIELD_SERVED || !y->may_add || count == 0)
-		return best;
-	if (y->from == GRN_YIELD_ANY)
-		return (int) count - 1;
-	/* were it always the last, each new row would take the place of the one before */
-	for (uint32_t i = 0; i < y->x_count; i++)
-		mix = mix * 31 + y->x_ids[i];
-	return (int) (count - 1 - mix % ((count + 1) / 2));
-}
-
-int
-grn_yield(const GrnYield *y)
-{
-	const GrnLayout *l = y->layout;
-	const GrnRecord *v = y->v;
-	const uint32_t *ids = grn_rec_ids(l, v);
-	uint32_t	count = v->count;
-	float		to_x[GRN_MAX_DEGREE];
-	float		to_v[GRN_MAX_DEGREE];
-	float		x_to_v;
-	float		best_rank = -FLT_MAX;
-	int			best = -1;
-	bool		best_common = false;
-	GrnCodeQuery vq;
-
-	if (!grn_has_codes(y->codec))
-		return yield_without_codes(y, ids, count);
-	grn_code_query_from_code(y->codec, GRN_REC_PTR(v, l->off_code), v->factor, &vq);
-	grn_estimate(&vq, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_v);
-	grn_estimate(y->x, grn_rec_codes(l, v), grn_rec_factors(l, v), count, to_x);
-	grn_estimate(y->x, GRN_REC_PTR(v, l->off_code), &v->factor, 1, &x_to_v);
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		bool		common = grn_find_id(y->x_ids, y->x_count, ids[i]) >= 0;
-		float		rank = y->from == GRN_YIELD_ANY ? to_v[i] : to_v[i] / fmaxf(to_x[i], FLT_MIN);
-
-		if ((!common && !y->may_add) || (common && y->keep_far && to_v[i] > GRN_FAR * x_to_v))
-			continue;
-		if (to_v[i] <= x_to_v)
-		{
-			if (y->from != GRN_YIELD_ANY)
-				continue;
-			common = false;		/* no preference: the farthest */
-		}
-		if (y->from == GRN_YIELD_SERVED && !common && to_x[i] >= to_v[i])
-			continue;
-		if (common != best_common ? common : rank > best_rank)
-		{
-			best = (int) i;
-			best_rank = rank;
-			best_common = common;
-		}
-	}
-	return best;
-}
-
-bool
-grn_exchange_occludes(const GrnExchange *e)
+static bool
+is_occluded(const GrnEvict *e)
 {
 	for (uint32_t i = 0; i < e->count; i++)
 		if (e->to_v[i] < e->x_to_v && e->to_x[i] < e->x_to_v * (1 - e->slack))
@@ -203,23 +119,29 @@ grn_exchange_occludes(const GrnExchange *e)
 }
 
 int
-grn_exchange(const GrnExchange *e)
+grn_evict(const GrnEvict *e)
 {
 	int			best = -1;
-	int			best_kind = 0;
+	int			best_rank = -1;
 
+	if (e->level == GRN_EVICT_UNOCCLUDED && is_occluded(e))
+		return -1;
 	for (uint32_t i = 0; i < e->count; i++)
 	{
-		bool		far = e->to_v[i] > GRN_FAR * e->x_to_v;
-		int			kind = !far << 3 | e->reached[i] << 2 | (e->to_x[i] < e->to_v[i]) << 1 |
-			e->one_way[i];
+		float		d = e->to_v[i];
+		bool		farther = d != INFINITY && d > e->x_to_v;
+		bool		far = farther && d > GRN_FAR * e->x_to_v;
+		int			rank = 0;
 
-		if (e->to_v[i] == INFINITY || e->to_v[i] <= e->x_to_v || (!e->reached[i] && !e->may_add))
+		if ((!farther && e->level != GRN_EVICT_ANY) || (!e->reached[i] && !e->may_add))
 			continue;
-		if (best < 0 || (kind != best_kind ? kind > best_kind : e->to_v[i] > e->to_v[best]))
+		if (farther)
+			rank = 1 << 4 | !far << 3 | e->reached[i] << 2 | (e->to_x[i] < d) << 1 | e->one_way[i];
+		if (rank > best_rank ||
+			(rank == best_rank && (!farther || d * e->to_x[best] > e->to_v[best] * e->to_x[i])))
 		{
 			best = (int) i;
-			best_kind = kind;
+			best_rank = rank;
 		}
 	}
 	return best;

@@ -46,69 +46,46 @@ extern size_t grn_prune_bytes(uint32_t n);
  */
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
-/* What is farther than others by this factor leads far: of squared distances. */
+/* A node that is farther than another by this factor, in squared distances, leads far. */
 #define GRN_FAR 4
 
 /*
- * A full node v is to take x in: grn_yield() says which neighbour y of v gives way, by its
- * position in v's list, or -1.
+ * A full node v must give up the edge to one of its neighbours, y, for an edge to a new neighbour x.
+ * grn_evict() chooses y by this table.  The first row that tells two neighbours apart decides.
  *
- * Paths through v -> y then lead over v -> x -> y, so x -> y must exist.  Preferred is a y
- * that is one of x's neighbours x_ids.  Otherwise, if may_add is set, y is one that `from`
- * allows, and the caller adds x -> y first.  Of each kind the one is taken whose distance from v
- * is the largest multiple of that from x, since the path over x is hardly a detour to it.
- * Without codes, distances from v are those given, or the order of v's list stands for
- * them; then only GRN_YIELD_ANY allows a y of the second kind, the last of the list.
- */
-typedef enum GrnYieldFrom
-{
-	GRN_YIELD_SERVED,			/* farther from v than x is, and nearer to x than to v */
-	GRN_YIELD_FARTHER,			/* farther from v than x is */
-	GRN_YIELD_ANY				/* the farthest, if x itself were farther still */
-} GrnYieldFrom;
-typedef struct GrnYield
-{
-	const GrnLayout *layout;
-	const GrnCodec *codec;		/* may have none */
-	const GrnRecord *v;
-	const GrnCodeQuery *x;		/* x as a query (codes) */
-	const uint32_t *x_ids;
-	uint32_t	x_count;
-	const float *v_to;			/* [nknown] without codes: v's distances to the first x_ids, or
-								 * NULL */
-	uint32_t	nknown;
-	float		x_to_v;			/* with v_to */
-	bool		may_add;
-	bool		keep_far;		/* no y of x_ids gives way that is GRN_FAR times as far from v as x
-								 * is; without codes: that is in the last quarter of v's list */
-	GrnYieldFrom from;
-} GrnYield;
-extern int	grn_yield(const GrnYield *y);
-
-/*
- * The same where it is known how far v's neighbours are from v and from x.  By that v can tell
- * whether it is to take x at all: not if one of them occludes x.
+ *	preferred                               reason
+ *	farther from v than x                   x may replace y; a nearer y only with GRN_EVICT_ANY
+ *	not far (see GRN_FAR, from v)           few edges lead out of a cluster
+ *	reached without v's edge                x needs no edge to y
+ *	nearer to x than to v (x occludes y)    paths v -> x -> y are short
+ *	without an edge to v                    edges in both directions serve searches best
+ *	with the largest to_v / to_x            the way over x is the shortest detour
  *
- * What gives way is farther from v than x is, and stays reached: another neighbour of v has an
- * edge to it, or x has.  If may_add is set, others may give way, too, and the caller adds an edge
- * of x first.  Preferred are, in this order, those that do not lead far (GRN_FAR times as far as x
- * is), that are reached, that x occludes, and that have no edge to v themselves; of several the
- * farthest.  (Where rows lie in clusters, few edges lead out of them, and each of them may be
- * reached by way of another row there.)  Returns a position among v's neighbours, or -1.
+ * A y that is not reached otherwise is allowed if x has room for an edge to y (may_add): the caller
+ * adds the edge first.  Neighbours at unknown distances count as nearer than x, and among nearer
+ * neighbours the last of the list comes first, because lists are usually nearest first.
  */
-typedef struct GrnExchange
+typedef enum GrnEvictLevel
 {
-	uint32_t	count;			/* v's neighbours */
-	const float *to_v;			/* [count] squared distances, INFINITY where they are not known; */
-	const float *to_x;			/* [count] those are never chosen, and occlude nothing */
+	GRN_EVICT_UNOCCLUDED,		/* none, if a neighbour of v occludes x */
+	GRN_EVICT_FARTHER,			/* a neighbour that is farther from v than x is */
+	GRN_EVICT_ANY				/* if necessary also a nearer neighbour */
+} GrnEvictLevel;
+typedef struct GrnEvict
+{
+	GrnEvictLevel level;
+	uint32_t	count;			/* neighbours of v */
+	const float *to_v;			/* [count] squared distances from v; INFINITY: unknown */
+	const float *to_x;			/* [count] the same from x */
 	float		x_to_v;
-	float		slack;			/* as GrnPrune's */
-	const bool *reached;		/* [count] */
+	float		slack;			/* as in GrnPrune */
+	const bool *reached;		/* [count] x or another neighbour of v has an edge to it */
 	const bool *one_way;		/* [count] it has no edge to v */
 	bool		may_add;
-} GrnExchange;
-extern bool grn_exchange_occludes(const GrnExchange *e);	/* by distances alone */
-extern int	grn_exchange(const GrnExchange *e);
+} GrnEvict;
+
+/* Returns the position of y among v's neighbours, or -1. */
+extern int	grn_evict(const GrnEvict *e);
 
 /* Position of id in a list, or -1. */
 static inline int
