@@ -289,7 +289,7 @@ typedef struct GrnndIndex
  * for forms whose error is negligible.
  */
 static inline float
-grnnd_noise(const GrnndIndex *ix, const GrnRecord *rec)
+grnnd_rounding_error(const GrnndIndex *ix, const GrnRecord *rec)
 {
 	return grn_form(ix->layout.form)->rotated ? rec->error : 0;
 }

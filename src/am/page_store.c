@@ -252,7 +252,7 @@ take_vector(void *arg, const GrnRecord *rec, const void *vec)
 	grn_own_load(&f->ix->layout, vec, f->x);
 	f->state = (GrnState) rec->state;
 	f->version = rec->version;
-	f->error = grnnd_noise(f->ix, rec);
+	f->error = grnnd_rounding_error(f->ix, rec);
 }
 
 bool

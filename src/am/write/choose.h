@@ -24,7 +24,7 @@ typedef struct GrnndPoint
 
 /* Writes the place of a row x [dim] in the graph's space (graph/space.h); place may be x. */
 extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
-/* Encodes x, which the caller keeps. error: grnnd_noise() if x is from a record, else 0. */
+/* Encodes x, which the caller keeps. error: grnnd_rounding_error() if x is from a record, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
 /*
@@ -47,7 +47,7 @@ extern void grnnd_near_end(GrnndNear *near);
 /* How many edges a new node gets. */
 typedef struct GrnndShares
 {
-	uint32		candidates;		/* chosen neighbours, asked for a link back in this order */
+	uint32		candidates;		/* chosen neighbours, that may link back, in this order */
 	uint32		fill;			/* the nearest refused nodes fill the candidates up to this number */
 	uint32		most_links;		/* links back, if no neighbour of the linking node occludes the row */
 	uint32		least_links;	/* links back, also from nodes with such a neighbour */

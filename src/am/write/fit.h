@@ -44,7 +44,7 @@ extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve 
  * Starts a background worker that fits or judges codes, if node id makes a fit due and no attempt
  * was made lately. If this transaction has locked the table, the worker starts at commit.
  */
-extern void grnnd_ask_for_fit(Relation index, Relation heap, uint32 id);
+extern void grnnd_request_fit(Relation index, Relation heap, uint32 id);
 /*
  * Fits or judges codes in the calling process, with the locks of grnnd_fit_codes(). Sets *begun if
  * backends must read the metapage anew: the caller then sends the invalidation, also after an

@@ -78,7 +78,7 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 
 /* Must be called often: handles a cancel, and fails if another session waits for our locks. */
 void
-grnnd_fit_breathe(const Fit *f)
+grnnd_fit_check_interrupts(const Fit *f)
 {
 	grnnd_delay_point();
 	if (f->heap == NULL)
@@ -112,7 +112,7 @@ grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 	Fit		   *f = arg;
 
 	grn_own_load(&f->ix.layout, vec, f->x);
-	f->error = grnnd_noise(&f->ix, rec);
+	f->error = grnnd_rounding_error(&f->ix, rec);
 	f->state = (GrnState) rec->state;
 }
 
@@ -124,7 +124,7 @@ bool
 grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 {
 	if (id % 64 == 0)
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 	return f->store.base.visit(&f->store.base, id, grnnd_fit_take_row, f) &&
 		(f->state == GRN_NODE || (dead_too && f->state == GRN_DEAD));
 }
@@ -171,7 +171,7 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	for (size_t begin = 0; begin < n; begin += grain)
 	{
-		grnnd_fit_breathe(((Alone *) self)->f);
+		grnnd_fit_check_interrupts(((Alone *) self)->f);
 		fn(arg, 0, begin, Min(begin + grain, n));
 	}
 }
@@ -285,7 +285,7 @@ begin_filling(Fit *f)
 	GrnndMeta	before = f->ix.meta;
 
 	fit_codec(f);
-	if (!grnnd_fit_codes_tell(f))
+	if (!grnnd_fit_judge_codes(f))
 	{
 		f->ix.meta = before;
 		return false;
@@ -306,7 +306,7 @@ fit_or_judge(Fit *f)
 	/* the index's codes are judged, whatever the state of the index */
 	f->ix.codec = f->ix.encoder;
 	if (meta->fit_state == GRNND_FITTED)
-		meta->codes_ignored = !grnnd_fit_codes_tell(f);
+		meta->codes_ignored = !grnnd_fit_judge_codes(f);
 	else if (meta->fit_state == GRNND_UNFITTED && !sample_rows(f))
 		return false;
 	else if (meta->fit_state == GRNND_FILLING || begin_filling(f))
@@ -314,7 +314,7 @@ fit_or_judge(Fit *f)
 		grnnd_fit_fill(f);
 		grnnd_test_point("fit-coded");
 		meta->fit_state = GRNND_FITTED;
-		meta->codes_ignored = !grnnd_fit_codes_tell(f);
+		meta->codes_ignored = !grnnd_fit_judge_codes(f);
 	}
 	meta->judged = f->limit;
 	/* measure with the codes that searches will use */

@@ -102,7 +102,7 @@ write_records(Fit *f)
 	{
 		Buffer		buffer;
 
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 		buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, first),
 							BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
 		if (!PageIsNew(BufferGetPage(buffer)))
@@ -151,7 +151,7 @@ grnnd_fit_fill(Fit *f)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 WRITERS_MS, PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 	}
 	grnnd_unlock(f->index, GRNND_WRITERS_LOCK, ShareLock);
 

@@ -37,7 +37,7 @@ typedef struct Fit
 } Fit;
 
 /* Must be called often: handles a cancel, and fails if another session waits for our locks. */
-extern void grnnd_fit_breathe(const Fit *f);
+extern void grnnd_fit_check_interrupts(const Fit *f);
 /* A GrnVisitFn, arg a Fit: copies the row to f->x and its record's state to f->state. */
 extern void grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec);
 /*
@@ -48,7 +48,7 @@ extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
 /* Steps 3 and 4 of fit_codes.c: waits for inserts, then gives all records their codes. */
 extern void grnnd_fit_fill(Fit *f);
 /* Returns whether the codec tells neighbours apart, by the rule of builds. */
-extern bool grnnd_fit_codes_tell(Fit *f);
+extern bool grnnd_fit_judge_codes(Fit *f);
 /*
  * Measures the recall of searches with f->ix.meta into f->ix.notes.measured. Returns false if
  * recall cannot be measured here.

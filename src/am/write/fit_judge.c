@@ -58,7 +58,7 @@ probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
 
 /* Returns whether the codec tells neighbours apart, as in builds. */
 bool
-grnnd_fit_codes_tell(Fit *f)
+grnnd_fit_judge_codes(Fit *f)
 {
 	uint32		probes = Min(f->limit, PROBES);
 	GrnJudgement judgement = {0};
@@ -68,7 +68,7 @@ grnnd_fit_codes_tell(Fit *f)
 
 	for (uint32 i = 0; i < probes; i++)
 	{
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &judgement);
 		MemoryContextReset(context);
 	}

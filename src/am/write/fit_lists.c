@@ -72,7 +72,7 @@ copy_page(Fit *f, uint32 first, char *page)
 	Buffer		buffer;
 	uint32		limit = f->limit;
 
-	grnnd_fit_breathe(f);
+	grnnd_fit_check_interrupts(f);
 	buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, first), BUFFER_LOCK_SHARE, GRNND_NODES,
 						NULL);
 	memcpy(page, BufferGetPage(buffer), BLCKSZ);
@@ -279,9 +279,9 @@ compare_listed(const void *a, const void *b)
 
 /* GrnGrouping.look() */
 static void
-breathe(void *f)
+check_interrupts(void *f)
 {
-	grnnd_fit_breathe(f);
+	grnnd_fit_check_interrupts(f);
 }
 
 /* The list row of a row at hand. */
@@ -329,7 +329,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	const GrnndIndex *ix = &f->ix;
 	const GrnLayout *l = &ix->layout;
 	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
-		.room = grnnd_group_room(l), .seed = bucket, .look = breathe, .arg = f};
+		.room = grnnd_group_room(l), .seed = bucket, .look = check_interrupts, .arg = f};
 	GrnGrouped *grouped = palloc_extended((Size) grn_group_entries(how.codec, n, how.room) * sizeof(GrnGrouped),
 										  MCXT_ALLOC_HUGE);
 	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
@@ -352,7 +352,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 		GrnListRow	row = {.factor = groups.factors[number], .code = groups.middles + (Size) number * l->code_bytes,
 			.sig = any};
 
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 		row.id = write_group(g, bucket, grouped + first, groups.ends[number] - first, recs);
 		grnnd_test_point("list-group");
 		grn_list_set_row(l, guide, guide->ntids16++, &row);
@@ -402,7 +402,7 @@ flush(Gather *g)
 		{
 			uint32		n = 0;
 
-			grnnd_fit_breathe(f);
+			grnnd_fit_check_interrupts(f);
 			for (; i < end && n < piece; i++)
 				rows[n++] = row_at_hand(g, &g->rows[i]);
 			grnnd_list_add(f->index, f->heap, &f->ix, bucket, rows, n);

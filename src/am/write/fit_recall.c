@@ -64,7 +64,7 @@
 static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
-typedef struct Asked
+typedef struct TestQuery
 {
 	uint32		id;
 	ItemPointerData tid;
@@ -74,7 +74,7 @@ typedef struct Asked
 	uint32		n;
 	float		nearest[CANDIDATES];	/* [n] smallest distances, sorted */
 	ItemPointerData rows[CANDIDATES];	/* [n] one row for each distance */
-} Asked;
+} TestQuery;
 
 /* Results of queries: sums, and in the end averages. */
 typedef struct Outcome
@@ -90,7 +90,7 @@ typedef struct Measure
 	uint32		most;			/* nearest rows kept for each query */
 	uint32		first;			/* number of the first query of this round */
 	uint32		nqueries;		/* queries of all rounds */
-	Asked		queries[MOST_QUERIES];
+	TestQuery	queries[MOST_QUERIES];
 	uint64		draws;			/* ids drawn */
 	uint32		drawn;			/* slots read */
 	uint32		nfree;			/* free slots among these */
@@ -99,7 +99,7 @@ typedef struct Measure
 
 /* Returns whether stored vectors tell which rows are the nearest. */
 static bool
-vectors_tell(const GrnndType *type, const GrnndMeta *meta)
+vectors_rank_rows(const GrnndType *type, const GrnndMeta *meta)
 {
 	return grnnd_keeps_rows(type, (int) meta->column_dim) &&
 		(!grn_form(meta->form)->rotated || meta->form == GRN_FORM_ROUNDED_MORE) &&
@@ -122,7 +122,7 @@ static void
 take_query(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Measure    *m = arg;
-	Asked	   *q = &m->queries[m->nqueries];
+	TestQuery  *q = &m->queries[m->nqueries];
 	const GrnLayout *l = &m->f->ix.layout;
 
 	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
@@ -172,7 +172,7 @@ draw(Measure *m, const GrnndEntries *entries, uint32 more)
 			known |= entries->ids[j] == m->id;
 		if (known)
 			continue;
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 		m->drawn++;
 		m->nfree += is_free(f, m->id);
 		m->queries[m->nqueries].x = rows + (Size) (m->nqueries - m->first) * f->ix.meta.dim;
@@ -189,7 +189,7 @@ make_ready(Measure *m)
 
 	for (uint32 i = m->first; i < m->nqueries && bytes > 0; i++)
 	{
-		Asked	   *q = &m->queries[i];
+		TestQuery  *q = &m->queries[i];
 
 		q->made = (void *) TYPEALIGN(ALIGNMENT, palloc(bytes + ALIGNMENT));
 		if (!grn_own_query(l, q->x, q->made))
@@ -200,7 +200,7 @@ make_ready(Measure *m)
 /* ---- the truth ---- */
 
 static void
-keep(const Measure *m, Asked *q, float d, const uint8 *tid)
+keep(const Measure *m, TestQuery *q, float d, const uint8 *tid)
 {
 	uint32		at;
 
@@ -229,7 +229,7 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 		return;
 	for (uint32 i = m->first; i < m->nqueries; i++)
 	{
-		Asked	   *q = &m->queries[i];
+		TestQuery  *q = &m->queries[i];
 
 		if (q->id != m->id)
 			keep(m, q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
@@ -252,7 +252,7 @@ by_value(const void *a, const void *b)
  * is invisible.
  */
 static bool
-read_nearest(Measure *m, Asked *q)
+read_nearest(Measure *m, TestQuery *q)
 {
 	if (!grnnd_fit_rows_query(m->rows, &q->tid, &q->value))
 		return false;
@@ -270,7 +270,7 @@ read_all_nearest(Measure *m)
 
 	for (uint32 i = m->first; i < m->nqueries; i++)
 	{
-		grnnd_fit_breathe(m->f);
+		grnnd_fit_check_interrupts(m->f);
 		if (read_nearest(m, &m->queries[i]))
 			m->queries[n++] = m->queries[i];
 	}
@@ -281,7 +281,7 @@ read_all_nearest(Measure *m)
 
 /* Returns how many of the k nearest were found; *first: whether the nearest was. */
 static uint32
-hits(const Measure *m, const Asked *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
+hits(const Measure *m, const TestQuery *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
 {
 	const GrnFound *found = grn_search_found(s);
 	uint32		count = 0;
@@ -315,7 +315,7 @@ static void
 search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 {
 	Fit		   *f = m->f;
-	const Asked *q = &m->queries[i];
+	const TestQuery *q = &m->queries[i];
 	bool		wide = i % WIDE_EVERY == 0;
 	uint32		few = Min(ks[0], q->n);
 	uint32		found = 0;		/* found among the few nearest */
@@ -388,14 +388,14 @@ measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sum
 	for (m->id = 0; m->id < f->limit; m->id++)
 	{
 		if (m->id % 64 == 0)
-			grnnd_fit_breathe(f);
+			grnnd_fit_check_interrupts(f);
 		(void) f->store.base.visit(&f->store.base, m->id, compare, m);
 	}
 	if (m->rows != NULL)
 		read_all_nearest(m);
 	for (uint32 i = m->first; i < m->nqueries; i++)
 	{
-		grnnd_fit_breathe(f);
+		grnnd_fit_check_interrupts(f);
 		search(m, i, entries, sums);
 	}
 }
@@ -456,7 +456,7 @@ grnnd_fit_measure(Fit *f)
 {
 	GrnndMeasured *measured = &f->ix.notes.measured;
 	GrnndMissed *missed = &f->ix.notes.missed;
-	bool		by_rows = !vectors_tell(f->ix.key.type, &f->ix.meta);
+	bool		by_rows = !vectors_rank_rows(f->ix.key.type, &f->ix.meta);
 	Outcome		out;
 	double		free;
 

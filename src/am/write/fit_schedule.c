@@ -330,7 +330,7 @@ end_of_transaction(XactEvent event, void *arg)
 }
 
 void
-grnnd_ask_for_fit(Relation index, Relation heap, uint32 id)
+grnnd_request_fit(Relation index, Relation heap, uint32 id)
 {
 	static bool registered = false;
 	bool		locked = CheckRelationLockedByMe(heap, ShareUpdateExclusiveLock, true);

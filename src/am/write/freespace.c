@@ -24,9 +24,9 @@ static const Size space[] = {
 	[GRNND_ROOM] = BLCKSZ * 7 / 8,
 	[GRNND_WHOLE_PAGE] = BLCKSZ - 1,
 };
-#define ASK_WHOLE MaxHeapTupleSize	/* found only for a recorded space of BLCKSZ - 1 */
-#define ASK_FREE (BLCKSZ * 3 / 4)
-#define ASK_YOUNG (BLCKSZ / 2)
+#define SPACE_WHOLE MaxHeapTupleSize	/* found only for a recorded space of BLCKSZ - 1 */
+#define SPACE_FREE (BLCKSZ * 3 / 4)
+#define SPACE_YOUNG (BLCKSZ / 2)
 
 /* Useless pages that the map may name before the relation is extended. */
 #define MAX_MAP_TRIES 32
@@ -163,17 +163,17 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 }
 
 /*
- * Finds in the free space map a page of records with `ask` bytes of room, and marks the page as
+ * Finds in the free space map a page of records with `wanted` bytes of room, and marks the page as
  * full there, so that other backends try other pages. *tries: how many pages may still be read.
  * Returns InvalidBlockNumber if the map names no such page, or if the tries found no page of
  * records.
  */
 static BlockNumber
-claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size ask, int *tries)
+claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size wanted, int *tries)
 {
 	while ((*tries)-- > 0)
 	{
-		BlockNumber block = GetPageWithFreeSpace(index, ask);
+		BlockNumber block = GetPageWithFreeSpace(index, wanted);
 
 		if (block == InvalidBlockNumber)
 			break;
@@ -186,12 +186,12 @@ claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size ask
 
 static bool
 take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
-				 BlockNumber nblocks, Size ask, Slot *slot)
+				 BlockNumber nblocks, Size wanted, Slot *slot)
 {
 	int			tries = MAX_MAP_TRIES;
 	BlockNumber block;
 
-	while ((block = claim_by_map(index, ix, nblocks, ask, &tries)) != InvalidBlockNumber)
+	while ((block = claim_by_map(index, ix, nblocks, wanted, &tries)) != InvalidBlockNumber)
 	{
 		bool		more;
 		bool		found = take_slot(index, heap, ix, block, slot, &more);
@@ -201,7 +201,7 @@ take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 			grnnd_note_room(index, block, found ? GRNND_ROOM : GRNND_ROOM_LATER);
 		if (found)
 			return true;
-		if (more && ask == ASK_YOUNG)
+		if (more && wanted == SPACE_YOUNG)
 			return false;
 	}
 	return false;
@@ -237,9 +237,9 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 		RelationSetTargetBlock(index, InvalidBlockNumber);
 	}
 
-	if (take_slot_by_map(index, heap, ix, nblocks, ASK_FREE, slot) ||
+	if (take_slot_by_map(index, heap, ix, nblocks, SPACE_FREE, slot) ||
 		(may_have_aged(heap, ix) &&
-		 take_slot_by_map(index, heap, ix, nblocks, ASK_YOUNG, slot)))
+		 take_slot_by_map(index, heap, ix, nblocks, SPACE_YOUNG, slot)))
 		return true;
 
 	/* free slots that an ended backend left on the page that it appended */
@@ -367,13 +367,13 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 
 /* Finds a page of which all slots may be taken. True: the page is locked. */
 static bool
-take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size ask, Buffer *buffer)
+take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size wanted, Buffer *buffer)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 	int			tries = MAX_WHOLE_TRIES;
 	BlockNumber block;
 
-	while ((block = claim_by_map(index, ix, nblocks, ask, &tries)) != InvalidBlockNumber)
+	while ((block = claim_by_map(index, ix, nblocks, wanted, &tries)) != InvalidBlockNumber)
 	{
 		GrnndRoom	room;
 
@@ -394,8 +394,8 @@ take_page(Relation index, Relation heap, const GrnndIndex *ix)
 {
 	Buffer		buffer;
 
-	if (take_page_by_map(index, heap, ix, ASK_WHOLE, &buffer) ||
-		take_page_by_map(index, heap, ix, ASK_YOUNG, &buffer))
+	if (take_page_by_map(index, heap, ix, SPACE_WHOLE, &buffer) ||
+		take_page_by_map(index, heap, ix, SPACE_YOUNG, &buffer))
 		return buffer;
 	for (;;)
 	{

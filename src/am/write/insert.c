@@ -67,10 +67,11 @@ typedef struct Insert
 	uint8	   *attrs;			/* filter values of the row */
 	uint8	   *elements;		/* [element_bytes] of arrays among attrs */
 	uint8		sig[GRN_MAX_SIG_BYTES]; /* signature of attrs */
-	uint32		unlisted;		/* bits: columns whose lists must get the row's node */
-	uint32		perhaps;		/* bits: columns whose lists may have the node already */
-	uint8	   *others;			/* [nothers] values of the node's other TIDs, perhaps in no list */
-	uint32		nothers;
+	uint32		columns_missing;	/* bits: columns whose lists must get the row's node */
+	uint32		columns_uncertain;	/* bits: columns whose lists may have the node already */
+	uint8	   *unlisted_values;	/* [n_unlisted_values] values of the node's other TIDs, perhaps
+									 * in no list */
+	uint32		n_unlisted_values;
 	GrnndStore	store;
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's record */
@@ -190,8 +191,8 @@ note_values(Insert *in, const GrnRecord *rec)
 	const GrnndAttrs *columns = in->ix->attrs;
 	bool		listed = (rec->flags & GRN_UNLISTED) == 0;
 
-	in->unlisted = in->perhaps = 0;
-	in->nothers = listed ? 0 : rec->ntids;
+	in->columns_missing = in->columns_uncertain = 0;
+	in->n_unlisted_values = listed ? 0 : rec->ntids;
 	for (uint32 c = 0; c < columns->n; c++)
 	{
 		uint32		rank = grnnd_attr_rank(columns, in->ix->books, c, in->attrs);
@@ -201,17 +202,17 @@ note_values(Insert *in, const GrnRecord *rec)
 			known = grnnd_attr_rank(columns, in->ix->books, c,
 									grn_rec_attrs(l, rec) + i * l->attr_bytes) == rank;
 		if (!known || is_array(columns, c, in->attrs))
-			in->unlisted |= UINT32_C(1) << c;
+			in->columns_missing |= UINT32_C(1) << c;
 		if (known)
-			in->perhaps |= UINT32_C(1) << c;
+			in->columns_uncertain |= UINT32_C(1) << c;
 	}
-	if (in->nothers > 0)
-		memcpy(in->others, grn_rec_attrs(l, rec), in->nothers * l->attr_bytes);
-	return in->unlisted != 0;
+	if (in->n_unlisted_values > 0)
+		memcpy(in->unlisted_values, grn_rec_attrs(l, rec), in->n_unlisted_values * l->attr_bytes);
+	return in->columns_missing != 0;
 }
 
 /*
- * Adds a node to the lists of values [attr_bytes] marked in in->unlisted. elements: NULL if the
+ * Adds a node to the lists of values [attr_bytes] marked in in->columns_missing. elements: NULL if the
  * elements of arrays are unknown.
  */
 static void
@@ -224,14 +225,14 @@ add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8
 		uint32		ranks[GRNND_MOST_ELEMENTS];
 		uint32		n = 0;
 
-		if ((in->unlisted >> c & 1) != 0)
+		if ((in->columns_missing >> c & 1) != 0)
 			n = grnnd_list_ranks(ix->attrs, ix->books, c, values, elements, ranks);
 		for (uint32 i = 0; i < n; i++)
 		{
 			GrnListRow	row = {node->id, ranks[i], node->factor, node->code, node->sig};
 			uint32		bucket = grnnd_list_bucket(&ix->meta, c, ranks[i]);
 
-			if ((in->perhaps >> c & 1) == 0 || !grnnd_list_has(in->index, ix, bucket, &row))
+			if ((in->columns_uncertain >> c & 1) == 0 || !grnnd_list_has(in->index, ix, bucket, &row))
 				grnnd_list_add(in->index, in->heap, ix, bucket, &row, 1);
 		}
 	}
@@ -262,8 +263,8 @@ add_tid(Insert *in, const GrnndEdge *node, uint16 version)
 		grnnd_edit_end(&e);
 		add_to_lists(in, node, in->attrs, in->elements);
 		/* no later insert relies on these TIDs for elements of arrays */
-		for (uint32 i = 0; i < in->nothers; i++)
-			add_to_lists(in, node, in->others + (Size) i * l->attr_bytes, NULL);
+		for (uint32 i = 0; i < in->n_unlisted_values; i++)
+			add_to_lists(in, node, in->unlisted_values + (Size) i * l->attr_bytes, NULL);
 		grnnd_test_point("tid-listed");
 	}
 	next = e.rec->next;
@@ -536,8 +537,8 @@ note_node(Insert *in)
 
 	grnnd_offer_sample(in->index, in->ix, in->id, in->rec);
 	grnnd_test_point("node-unlisted");
-	in->unlisted = PG_UINT32_MAX;
-	in->perhaps = 0;
+	in->columns_missing = PG_UINT32_MAX;
+	in->columns_uncertain = 0;
 	add_to_lists(in, &own, in->attrs, in->elements);
 }
 
@@ -702,17 +703,17 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	if (in->ix->meta.fit_state != GRNND_FITTED)
 	{
 		grn_own_load(l, GRN_REC_PTR(in->rec, l->off_vec), x);
-		error = grnnd_noise(in->ix, in->rec);
+		error = grnnd_rounding_error(in->ix, in->rec);
 	}
 	grnnd_make_point(in->ix, x, error, &in->p);
 	if (error == 0)
-		in->p.error2 = grnnd_noise(in->ix, in->rec) * grnnd_noise(in->ix, in->rec);
+		in->p.error2 = grnnd_rounding_error(in->ix, in->rec) * grnnd_rounding_error(in->ix, in->rec);
 	in->rec->factor = in->p.factor;
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);
 	if (grnnd_keeps_lists(&in->ix->meta))
 		in->rec->flags = GRN_UNLISTED;
 	in->p.rec = in->rec;
-	in->others = palloc((Size) l->tids_max * l->attr_bytes + 1);
+	in->unlisted_values = palloc((Size) l->tids_max * l->attr_bytes + 1);
 
 	grnnd_store_init(&in->store, in->index, in->ix, CurrentMemoryContext);
 	if (!unchanged || !insert_once(in, UNCHANGED_EF, true))
@@ -789,7 +790,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	/* use the last id of the page, as the worker and VACUUM do, because they count pages */
 	last = in.id - in.id % in.ix->layout.per_page + in.ix->layout.per_page - 1;
 	if (grnnd_fit_due(&in.ix->meta, last))
-		grnnd_ask_for_fit(index, heap, last);
+		grnnd_request_fit(index, heap, last);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return false;
