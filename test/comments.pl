@@ -15,7 +15,6 @@ my %ceiling = (
 	'cuda' => [ 6.0, 1 ],
 	'src/am' => [ 6.0, 5 ],
 	'src/am/create' => [ 6.0, 9 ],
-	'src/am/write' => [ 8.7, 21 ],
 	'src/builder' => [ 6.0, 5 ],
 	'src/graph/stored' => [ 6.0, 6 ],
 );

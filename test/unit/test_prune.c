@@ -164,7 +164,7 @@ prune_by_codes(void)
 	free(workspace);
 }
 
-/* Is a neighbour in row `row` of the table of prune.h better than another?  1, -1, or 0: as good. */
+/* Compares two neighbours by row `row` of the table in prune.h: 1 if a is better, -1 if b is. */
 static int
 compare_by(int row, const GrnEvict *e, int a, int b)
 {

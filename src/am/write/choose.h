@@ -24,7 +24,7 @@ typedef struct GrnndPoint
 
 /* Writes the place of a row x [dim] in the graph's space (graph/space.h); place may be x. */
 extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
-/* Encodes x, which the caller keeps. error: grnnd_rounding_error() if x is from a record, else 0. */
+/* Encodes x, which the caller keeps. error: grnnd_rounding_error() if a record has x, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
 /*

@@ -49,8 +49,8 @@ extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
 extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
 								  GrnRecord *rec, BufferAccessStrategy strategy);
 /*
- * Returns the position of the neighbour to which most other neighbours of a record lead, so that the
- * record can give up its edge to the neighbour; *by: the last of the other neighbours.  -1: none.
+ * Returns the position of the neighbour to which most other neighbours of a record lead, so that
+ * the record can give up this edge; *by: the last of these other neighbours.  -1: none.
  */
 extern int	grnnd_spare_edge(Relation index, const GrnndIndex *ix, const GrnRecord *rec,
 							 BufferAccessStrategy strategy, uint32 *by);

@@ -212,8 +212,8 @@ note_values(Insert *in, const GrnRecord *rec)
 }
 
 /*
- * Adds a node to the lists of values [attr_bytes] marked in in->columns_missing. elements: NULL if the
- * elements of arrays are unknown.
+ * Adds a node to the lists of values [attr_bytes] marked in in->columns_missing. elements: NULL if
+ * the elements of arrays are unknown.
  */
 static void
 add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8 *elements)

@@ -50,7 +50,7 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 #define GRN_FAR 4
 
 /*
- * A full node v must give up the edge to one of its neighbours, y, for an edge to a new neighbour x.
+ * A full node v must give up the edge to one of its neighbours, y, for an edge to a new node x.
  * grn_evict() chooses y by this table.  The first row that tells two neighbours apart decides.
  *
  *	preferred                               reason
