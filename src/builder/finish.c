@@ -69,7 +69,8 @@ void
 grn_finish_order(GrnFinish *f)
 {
 	grn_finish_abandon(f);
-	if (!f->ordered)
+	/* of so few vertices a search starts from all, so its pages have no order */
+	if (!f->ordered && f->graph->n > GRN_MAX_ENTRIES)
 		f->ordered = grn_cut_order(f->codes.codec ? &f->codes : NULL, f->in_memory ? f->rows : NULL, f->graph->n,
 								   f->per_page, f->position, f->parallel, f->scratch);
 	/* Moved rows already lie in the order of their cells. */

@@ -66,8 +66,14 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 	Apart		known[FEW_VERTICES] = {{0}};
 
 	grn_pipeline_sample_rows(p, true);
-	r->entries[0] = grn_medoid(&p->rows, p->parallel, p->build->spec->params.seed);
-	r->nentries = 1;
+	r->nentries = 0;
+	while (m <= GRN_MAX_ENTRIES && r->nentries < m)
+	{
+		r->entries[r->nentries] = r->nentries;
+		r->nentries++;
+	}
+	if (r->nentries == 0)
+		r->entries[r->nentries++] = grn_medoid(&p->rows, p->parallel, p->build->spec->params.seed);
 	while (r->nentries < GRN_MAX_ENTRIES && r->nentries < m)
 	{
 		uint32_t	best = GRN_INVALID_ID;

@@ -32,13 +32,12 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);
 		double		norm2;
-		float		zero = 0;
 
 		if (p->hashes != NULL)
 			p->hashes[i - p->first] = grn_hash_row(grn_row(p->rows, i), bytes);
-		for (uint32_t j = 0; j < dim; j++)
-			zero += x[j] * 0.0f;	/* becomes NaN if x[j] is not finite */
-		if (zero != 0.0f)
+		/* squares of floats do not leave the range of doubles */
+		norm2 = grn_norm2(x, dim);
+		if (!isfinite(norm2))
 		{
 			size_t		bad = __atomic_load_n(&p->bad, __ATOMIC_RELAXED);
 
@@ -48,7 +47,6 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 				;
 			return;
 		}
-		norm2 = grn_norm2(x, dim);
 		if (p->octaves != NULL)
 		{
 			int			octave = grn_octave(norm2);
@@ -59,7 +57,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		/* rounded up, so that no row's norm exceeds the largest */
 		if (norm2 > most)
 			most = nextafterf((float) norm2, INFINITY);
-		if (!(forms & 1u << GRN_FORM_WIDEST))
+		if (!(forms & (1u << GRN_FORM_WIDEST | 1u << p->rows->form)))
 			forms |= 1u << grn_form_smallest(x, dim);
 	}
 	if (p->also != NULL)

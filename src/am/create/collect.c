@@ -652,6 +652,7 @@ grnnd_collect(GrnndBuild *build)
 		grnnd_builds_in_backend(build, build->expected_rows);
 	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);
 
+	build->map->private = alone;
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
 	if (nworkers == 0 || !collect_parallel(build, nworkers))
 		collect_alone(build);

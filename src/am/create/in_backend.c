@@ -3,8 +3,8 @@
  *
  * The start of a process, its threads and a device takes longer than the graph of a few hundred
  * rows.  So the leader itself runs the builder's pipeline, on a single thread without a GPU, in the
- * memory of the same segments.  The index's pages equal the pages that a builder on cores would
- * make.
+ * same segments, which are then memory of the leader alone.  The index's pages equal the pages that
+ * a builder on cores would make.
  *
  * An error may leave the pipeline in any loop and at any allocation.  The pipeline owns nothing
  * except memory, and this memory belongs to a memory context and to the build's mapping.
@@ -26,13 +26,6 @@
 #define MOST_SECONDS 0.1
 #define SECONDS_PER_ROW 40e-6
 #define SECONDS_PER_FLOAT 0.03e-6
-
-/* Allocated bytes of each segment.  Allocation in advance turns a lack of memory into an error. */
-typedef struct Host
-{
-	GrnndMapping *map;
-	uint64		populated[GRN_NSEGMENTS];
-} Host;
 
 bool
 grnnd_builds_in_backend(const GrnndBuild *build, double rows)
@@ -74,15 +67,11 @@ run_loop(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 static void *
 host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 {
-	Host	   *host = ctx;
+	GrnndMapping *map = ctx;
 
-	grnnd_mapping_grow(host->map, segment, bytes);
-	if (bytes > host->populated[segment])
-	{
-		grnnd_mapping_populate(host->map, segment, host->populated[segment], bytes);
-		host->populated[segment] = bytes;
-	}
-	return host->map->base[segment];
+	grnnd_mapping_grow(map, segment, bytes);
+	grnnd_mapping_populate(map, segment, 0, bytes);
+	return map->base[segment];
 }
 
 static void
@@ -130,8 +119,7 @@ void
 grnnd_build_in_backend(GrnndBuild *build)
 {
 	GrnndMapping *map = build->map;
-	Host		host = {.map = map};
-	const GrnHost calls = {&host, host_need, host_expect, host_device, host_phase, host_notice,
+	const GrnHost calls = {map, host_need, host_expect, host_device, host_phase, host_notice,
 		host_rows, host_written};
 	GrnParallel alone = {.nworkers = 1, .run = run_loop};
 	GrnBuild	job = {.spec = &build->spec, .threads = &alone, .host = &calls,

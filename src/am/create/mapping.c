@@ -40,28 +40,26 @@ round_up(uint64 bytes, uint64 unit)
 static void
 reserve_segments(GrnndMapping *map, uint32 segments)
 {
+	uint64		bytes = 0;
+	char	   *p;
+
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
-	{
-		void	   *p;
-
-		if (map->extents->max[i] == 0 || !(segments & (UINT32_C(1) << i)))
-			continue;
-		p = mmap(NULL, map->extents->max[i], PROT_NONE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (p == MAP_FAILED)
+		if (segments & (UINT32_C(1) << i))
+			bytes += map->extents->max[i];
+	p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("could not reserve address space for an index build: %m"),
+				 errhint("Check the limit on address space (ulimit -v).")));
+	map->reserved = p;
+	map->reserved_bytes = bytes;
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+		if (map->extents->max[i] > 0 && segments & (UINT32_C(1) << i))
 		{
-			int			save = errno;
-
-			grnnd_mapping_release(map, false);
-			errno = save;
-			ereport(ERROR,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("could not reserve address space for the %s of an index build: %m",
-							segment_names[i]),
-					 errhint("Check the limit on address space (ulimit -v).")));
+			map->base[i] = p;
+			p += map->extents->max[i];
 		}
-		map->base[i] = p;
-	}
 }
 
 /*
@@ -290,6 +288,54 @@ add_extent(GrnndMapping *map, GrnSegment segment, uint32 file, uint64 bytes)
 		map->announce(map->announce_arg, e, all->fds[file]);
 }
 
+static void
+report_no_memory(const GrnndMapping *map, GrnSegment segment)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OUT_OF_MEMORY),
+			 errmsg("could not allocate memory for the %s of an index build: %m", segment_names[segment]),
+			 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
+}
+
+/*
+ * Lengthens a segment by memory of this process alone.  False where the memory that the mapping
+ * may have is used up.
+ */
+static bool
+add_private(GrnndMapping *map, GrnSegment segment, uint64 bytes)
+{
+	if (bytes > map->memory_limit - map->memory_used)
+		return false;
+	if (mprotect(map->base[segment] + map->size[segment], bytes, PROT_READ | PROT_WRITE) < 0)
+		report_no_memory(map, segment);
+	map->size[segment] += bytes;
+	map->memory_used += bytes;
+	return true;
+}
+
+/* Moves what the segments hold from memory of this process to files.  Their addresses stay. */
+static void
+leave_private(GrnndMapping *map)
+{
+	if (!map->private)
+		return;
+	map->private = false;
+	map->memory_used = 0;
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		uint64		size = map->size[i];
+		char	   *copy;
+
+		if (size == 0)
+			continue;
+		copy = memcpy(palloc_extended(size, MCXT_ALLOC_HUGE), map->base[i], size);
+		map->size[i] = 0;
+		grnnd_mapping_grow(map, (GrnSegment) i, size);
+		grnnd_mapping_write(map, (GrnSegment) i, 0, copy, size);
+		pfree(copy);
+	}
+}
+
 uint64
 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left)
 {
@@ -319,6 +365,9 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 						(unsigned long long) max),
 				 errhint("Partition the table.")));
 
+	if (map->private && bytes > map->size[segment] &&
+		!add_private(map, segment, round_up(bytes - map->size[segment], GRNND_EXTENT_ALIGN)))
+		leave_private(map);
 	while (map->size[segment] < bytes)
 	{
 		uint64		memory_left = map->memory_limit - map->memory_used;
@@ -376,11 +425,7 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 			{
 				if (errno == EINTR || errno == EAGAIN)
 					continue;
-				ereport(ERROR,
-						(errcode(ERRCODE_OUT_OF_MEMORY),
-						 errmsg("could not allocate memory for the %s of an index build: %m",
-								segment_names[segment]),
-						 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
+				report_no_memory(map, segment);
 			}
 			from += piece;
 		}
@@ -426,6 +471,8 @@ grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const 
 void
 grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 {
+	if (fn)
+		leave_private(map);
 	map->announce = fn;
 	map->announce_arg = arg;
 	if (fn)
@@ -470,13 +517,11 @@ descriptor_of(const GrnndExtents *extents, uint32 file)
 void
 grnnd_mapping_unmap(GrnndMapping *map)
 {
-	for (int i = 0; i < GRN_NSEGMENTS; i++)
-	{
-		if (map->base[i])
-			munmap(map->base[i], map->extents->max[i]);
-		map->base[i] = NULL;
-		map->size[i] = 0;
-	}
+	if (map->reserved)
+		munmap(map->reserved, map->reserved_bytes);
+	map->reserved = NULL;
+	memset(map->base, 0, sizeof(map->base));
+	memset(map->size, 0, sizeof(map->size));
 }
 
 /*
@@ -560,6 +605,7 @@ grnnd_mapping_release(GrnndMapping *map, bool success)
 void
 grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where)
 {
+	leave_private(map);
 	memcpy(where, map->extents, sizeof(GrnndExtents));
 	map->private_extents = map->extents;
 	map->extents = where;

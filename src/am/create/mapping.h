@@ -75,10 +75,14 @@ typedef struct GrnndMapping
 {
 	GrnndExtents *extents;
 	uint32		mapped;			/* number of extents that this process has mapped */
+	char	   *reserved;		/* address space of all segments, or NULL */
+	uint64		reserved_bytes;
 	char	   *base[GRN_NSEGMENTS];
 	uint64		size[GRN_NSEGMENTS];	/* mapped bytes from base on */
 	const char *setting;		/* name of the setting that limits memory */
 	/* used by the leader alone */
+	bool		private;		/* segments are memory of the leader until another process needs
+								 * them */
 	GrnndExtents *private_extents;	/* saved table while extents points to shared memory */
 	uint64		memory_limit;	/* bytes of memfds allowed */
 	uint64		memory_used;	/* <= memory_limit */

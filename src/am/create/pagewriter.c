@@ -150,6 +150,8 @@ flush(GrnndPageWriter *w)
 void
 grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block)
 {
+	if (block == w->first + w->npages)
+		return;
 	flush(w);
 	w->first = block;
 }
@@ -183,7 +185,8 @@ grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages)
 	XLogSegNo	end;
 
 	XLByteToSeg(GetXLogInsertRecPtr() + (uint64) npages * BLCKSZ, end, wal_segment_size);
-	ahead->end = end;
+	/* what fits a segment crosses one border at most */
+	ahead->end = npages < wal_segment_size / BLCKSZ ? 0 : end;
 	pg_atomic_init_u64(&ahead->next, 0);
 }
 

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/barrier.h"
@@ -201,11 +202,7 @@ init_meta(GrnndBuild *build, GrnndMeta *meta)
 	memset(meta, 0, sizeof(*meta));
 	meta->magic = GRNND_MAGIC;
 	meta->format = GRNND_FORMAT;
-	if (!pg_strong_random(&meta->build_id, sizeof(meta->build_id)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a random number"),
-				 errhint("Try again.")));
+	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
 	meta->metric = build->spec.metric;
 	meta->dim = build->dim;
 	meta->column_dim = build->column_dim;
@@ -314,13 +311,15 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 
 /*
  * Writes the pages before the node area, except the metapage.  Pages that a later fit will write
- * stay zero, except the last of them, so that WAL contains the length of an index without rows.
+ * stay zero, except the last of them in an index without rows, so that WAL contains its length.
  */
 static void
 write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 {
-	uint32		first = new->codec == NULL && new->meta.codec_pages > 0 ? new->meta.codec_pages - 1 : 0;
+	uint32		first = new->codec != NULL ? 0 : new->meta.codec_pages;
 
+	if (new->nodes == 0 && first > 0)
+		first--;
 	grnnd_writer_seek(w, new->meta.entry_block);
 	grnnd_form_entry_page(new, grnnd_writer_next(w));
 	grnnd_writer_seek(w, new->meta.codec_block + first);

@@ -616,6 +616,38 @@ run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgr
 	return true;
 }
 
+/* The lists of few vertices: each list has the nearest of all others, by exact distances. */
+static void
+list_nearest(Descent *d)
+{
+	GrnGraph   *graph = d->graph;
+	uint32_t	n = (uint32_t) d->rows.n;
+
+	for (uint32_t v = 0; v < n; v++)
+	{
+		uint64_t   *pool = d->pools + (size_t) v * d->params.r;
+
+		for (uint32_t u = 0; u < v; u++)
+		{
+			float		distance = grn_row_distance(&d->rows, grn_row(&d->rows, v), grn_row(&d->rows, u));
+			uint32_t	bits;
+
+			memcpy(&bits, &distance, sizeof(bits));
+			pool[u] = KEY(bits, u);
+			d->pools[(size_t) u * d->params.r + v - 1] = KEY(bits, v);
+		}
+	}
+	for (uint32_t v = 0; v < n; v++)
+	{
+		uint64_t   *pool = d->pools + (size_t) v * d->params.r;
+
+		grn_sort_few_keys(pool, n - 1);
+		graph->counts[v] = (uint8_t) (n - 1 < graph->degree ? n - 1 : graph->degree);
+		for (uint32_t i = 0; i < graph->counts[v]; i++)
+			graph->ids[(size_t) v * graph->degree + i] = KEY_ID(pool[i]);
+	}
+}
+
 bool
 grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 					bool fill, GrnParallel *parallel, const GrnProject *project, void *workspace,
@@ -638,6 +670,12 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 	if (n == 0)
 		return true;
 	place_arrays(&d, workspace);
+	/* lists have room for all others, or searches start from all vertices */
+	if (fill && n <= d.params.r + 1 && (n <= graph->degree + 1 || n <= GRN_MAX_ENTRIES))
+	{
+		list_nearest(&d);
+		return !progress || progress(progress_ctx, GRN_PHASE_DESCENT, 1, 1);
+	}
 	prepare_comparison(&d, parallel, d.copied == 0);
 	parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 

@@ -436,8 +436,9 @@ cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, 
 				double		lost;
 				double		cost;
 
+				/* (codes that lose something never need fewer visits than one) */
 				if (bytes == 0 || !grn_shape_sound(t) ||
-					isinf(costs->visit[bytes / GRN_CODE_STEP]))
+					costs->visit[bytes / GRN_CODE_STEP] >= best_cost)
 					continue;
 				lost = share_lost(s, t);
 				cost = costs->visit[bytes / GRN_CODE_STEP] * visits(s, lost);
@@ -566,17 +567,13 @@ grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs)
 {
 	Spectrum	spectrum;
 	double		values[GRN_MAX_CODE_DIMS];
-	double		total = 0;
+	uint32_t	n = dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS;
+	double		ratio = exp(-USUAL_DECAY / (double) dim);
 	float		held;
 
-	for (size_t i = 0; i < dim; i++)
-	{
-		double		v = exp(-USUAL_DECAY * (double) i / dim);
-
-		if (i < GRN_MAX_CODE_DIMS)
-			values[i] = v;
-		total += v;
-	}
-	set_spectrum(&spectrum, dim, values, dim < GRN_MAX_CODE_DIMS ? dim : GRN_MAX_CODE_DIMS, total);
+	values[0] = 1;
+	for (uint32_t i = 1; i < n; i++)
+		values[i] = ratio * values[i - 1];
+	set_spectrum(&spectrum, dim, values, n, (1 - exp(-USUAL_DECAY)) / (1 - ratio));
 	return cheapest_shape(&spectrum, grn_max_code_dims(dim), costs, &held);
 }

@@ -374,6 +374,8 @@ grn_degree_beside_columns(const GrnLayoutSpec *spec)
 	GrnLayout	usual;
 	GrnLayout	l;
 
+	if (spec->attr_bytes + spec->sig_bytes == 0)
+		return spec->degree;
 	plain.attr_bytes = plain.sig_bytes = 0;
 	with.shape = plain.shape = usual_room(&plain);
 	if (grn_layout_of(&usual, &plain))
