@@ -1,7 +1,6 @@
 /* entry_points.c - maintains entry points: the longest rows, and rows that inserts offer. */
 #include "am/write/entry_points.h"
 
-#include "common/pg_prng.h"
 
 #include "am/page.h"
 #include "am/write/edit.h"
@@ -160,7 +159,7 @@ grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id, const GrnndPo
 	uint32		rows = Max(grnnd_id_limit(index, ix), 1);
 	NewEntry	n = {.ix = ix, .id = id, .p = p};
 
-	n.draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
+	n.draw = (uint32) (grn_random(ix->meta.params.seed, rows, id) % rows);
 	if (entry_for_new(&n, entries) > 0)
 		grnnd_change_entries(index, ix, put_offered, &n);
 }

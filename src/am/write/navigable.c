@@ -14,7 +14,6 @@
  */
 #include "am/write/navigable.h"
 
-#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -63,6 +62,8 @@ typedef struct Trials
 	GrnRecord  *target;			/* copies */
 	GrnRecord  *end;
 	GrnRecord  *other;
+	uint64		changed;		/* rows since the last vacuum; other numbers lead to other targets */
+	uint64		drawn;			/* targets so far */
 	uint32		nfailed;
 	Failed		failed[ROUND];
 } Trials;
@@ -208,7 +209,7 @@ search_round(Trials *t, uint32 limit, uint32 round)
 	for (uint32 i = 0; i < round; i++)
 	{
 		grnnd_delay_point();
-		try_node(t, (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, limit - 1));
+		try_node(t, (uint32) (grn_random(t->ix->meta.params.seed, t->changed, t->drawn++) % limit));
 		MemoryContextReset(t->context);
 	}
 	MemoryContextSwitchTo(old);
@@ -229,6 +230,8 @@ grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double chang
 	t->index = index;
 	t->ix = ix;
 	t->strategy = strategy;
+	t->changed = (uint64) changed;
+	t->drawn = 0;
 	t->entries = grnnd_get_entries(index, ix);
 	t->target = palloc(grnnd_copy_bytes(ix));
 	t->end = palloc(grnnd_copy_bytes(ix));

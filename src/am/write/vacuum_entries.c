@@ -4,7 +4,6 @@
  */
 #include "am/write/vacuum.h"
 
-#include "common/pg_prng.h"
 
 #include "am/page.h"
 #include "am/write/edit.h"
@@ -183,7 +182,7 @@ replace_dead(VacuumEntries *c, const GrnndRoot *root)
 	c->root = &one;
 	for (int i = 0; dropped && i < GRN_MAX_ENTRIES; i++)
 	{
-		uint32		at = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, v->limit - 1);
+		uint32		at = (uint32) (grn_random(v->ix->meta.params.seed, v->limit, i) % v->limit);
 		uint32		id = grnnd_set_next(&v->live, at);
 
 		if (id != GRN_INVALID_ID && !grnnd_set_has(&v->dead, id) &&
