@@ -47,7 +47,8 @@ ONLY_NEW=(upgrade)
 # that "make check" runs on both servers, since the version is a part of their code; others alternate
 ON_BOTH=(filters security write_fit)
 # SQL tests that take longest, which alternate as well
-LONG_SQL=(filter_twins filtered halfvec insert l1 layout recall rounded sparsevec stats)
+LONG_SQL=(bit cache clusters codes filter_elements filter_search filter_twins filtered halfvec insert jaccard l1
+	layout recall rerank rounded row_graph sparsevec stats threshold)
 # Perl tests that "make check" leaves to check-all
 LEFT_OUT=(figures large_build list_groups migration_classes migration_clients migration_plans)
 SLOTS=$((CPUS + 1))				# jobs at a time: many wait now and then
