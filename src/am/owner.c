@@ -167,7 +167,7 @@ grnnd_must_read(Oid relation)
 }
 
 static GRNND_NORETURN void
-refuse(Oid oid)
+refuse_relation(Oid oid)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -195,14 +195,14 @@ grnnd_open_index(Oid oid, GrnndRightFn right, LOCKMODE mode, bool gone_ok, Relat
 	{
 		/* either relation may have been dropped during the wait for its lock */
 		if (!gone_ok || get_rel_name(oid) != NULL)
-			refuse(oid);
+			refuse_relation(oid);
 		if (*heap != NULL)
 			table_close(*heap, NoLock);
 		return NULL;
 	}
 	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_index->indrelid != table ||
 		index->rd_indam->aminsert != grnnd_insert)
-		refuse(oid);
+		refuse_relation(oid);
 	right(oid, table);
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,

@@ -40,7 +40,7 @@ struct GrnndRowElements
 
 /* Fills the column numbers and prepares the expressions. */
 static void
-prepare(GrnndRowElements *r, Relation index)
+prepare_columns(GrnndRowElements *r, Relation index)
 {
 	IndexInfo  *info = BuildIndexInfo(index);
 	ListCell   *next = list_head(info->ii_Expressions);
@@ -85,7 +85,7 @@ grnnd_elements_begin(Relation index, const GrnndAttrs *attrs, Snapshot snapshot)
 		r->pushed = true;
 	}
 	r->snapshot = snapshot != NULL ? snapshot : SnapshotAny;
-	prepare(r, index);
+	prepare_columns(r, index);
 	return r;
 }
 

@@ -109,7 +109,7 @@ add_work(GrnndWork *to, const GrnndWork *work)
 }
 
 static Filtered
-filtered(const GrnndScan *so)
+describe_filter(const GrnndScan *so)
 {
 	Filtered	f = {0};
 
@@ -126,7 +126,7 @@ void
 grnnd_note_scan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	Filtered	f = filtered(so);
+	Filtered	f = describe_filter(so);
 
 	if (!so->started)
 		return;
@@ -216,7 +216,7 @@ static explain_per_node_hook_type next_explain;
 static void
 explain_scan(const GrnndScan *so, struct ExplainState *es)
 {
-	Filtered	f = filtered(so);
+	Filtered	f = describe_filter(so);
 	GrnndWork	work = so->work;
 
 	if (so->started)

@@ -152,7 +152,7 @@ chance_of(double recall, uint32 queries)
  * recall larger by one standard deviation of the measurement.
  */
 static double
-sure_width(const GrnRecallCurve *curve, int c, double recall)
+cautious_width(const GrnRecallCurve *curve, int c, double recall)
 {
 	return width_at(curve, c, recall + chance_of(recall, curve->queries));
 }
@@ -183,7 +183,7 @@ static double
 width_for(const GrnndNotes *notes, double recall, double k)
 {
 	const GrnRecallCurve *curve = grnnd_curve(notes);
-	double		few = sure_width(curve, 0, recall);
+	double		few = cautious_width(curve, 0, recall);
 	double		many;
 	double		first;
 
@@ -194,7 +194,7 @@ width_for(const GrnndNotes *notes, double recall, double k)
 		first = width_of_first(notes, recall);
 		return first * pow(few / first, log(k) / log(ks[0]));
 	}
-	many = Max(sure_width(curve, 1, recall), few);
+	many = Max(cautious_width(curve, 1, recall), few);
 	if (k <= ks[1])
 		return few * pow(many / few, log(k / ks[0]) / log(ks[1] / ks[0]));
 	return many * k / ks[1];

@@ -95,7 +95,7 @@ relation_info(PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel)
 
 /* A GrnndRowFn: draws a row (TID, vector) as a query, with equal probability for all rows. */
 static void
-draw(void *arg, const Datum *values, const bool *isnull)
+draw_query(void *arg, const Datum *values, const bool *isnull)
 {
 	Recall	   *r = arg;
 	MemoryContext old;
@@ -121,7 +121,7 @@ draw(void *arg, const Datum *values, const bool *isnull)
 
 /* A GrnndRowFn: compares a row (TID, vector) with all queries. */
 static void
-compare(void *arg, const Datum *values, const bool *isnull)
+compare_row(void *arg, const Datum *values, const bool *isnull)
 {
 	Recall	   *r = arg;
 	ItemPointer tid = (ItemPointer) DatumGetPointer(values[0]);
@@ -285,7 +285,7 @@ set_option(const char *name, const char *value)
 
 /* Fills the operator, and the expressions of rows and conditions. */
 static void
-describe(Recall *r)
+describe_rows(Recall *r)
 {
 	AttrNumber	column = r->index->rd_index->indkey.values[0];
 
@@ -303,7 +303,7 @@ describe(Recall *r)
 }
 
 static void
-measure(Recall *r, int ef, RecallTotals *a)
+measure_recall(Recall *r, int ef, RecallTotals *a)
 {
 	get_relation_info_hook_type before = get_relation_info_hook;
 
@@ -323,10 +323,10 @@ measure(Recall *r, int ef, RecallTotals *a)
 	planned_table = RelationGetRelid(r->heap);
 	PG_TRY();
 	{
-		read_rows(r, draw);
+		read_rows(r, draw_query);
 		drop_zeros(r);
 		if (r->nqueries > 0)
-			read_rows(r, compare);
+			read_rows(r, compare_row);
 		run_queries(r, a);
 	}
 	PG_FINALLY();
@@ -406,10 +406,10 @@ grnnd_recall(PG_FUNCTION_ARGS)
 		grnnd_become_owner(r.heap, &user);
 	else
 		guc_level = NewGUCNestLevel();
-	describe(&r);
+	describe_rows(&r);
 	r.context = CurrentMemoryContext;
 	r.queries = palloc0(r.wanted * sizeof(RecallQuery));
-	measure(&r, ef, &a);
+	measure_recall(&r, ef, &a);
 	if (owner)
 		grnnd_become_again(&user);
 	else

@@ -199,7 +199,7 @@ codes_text(Relation index, const GrnndMeta *meta)
 
 /* Advice for better searches; NULL: none. */
 static const char *
-advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
+choose_advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 {
 	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
 	double		built = ix->meta.build_nodes - Min(ix->notes.gone, ix->meta.build_nodes);
@@ -223,7 +223,7 @@ advice(const GrnndIndex *ix, uint32 limit, const Counts *c)
 
 /* Bytes of the index by use.  The parts add up to the size of the index. */
 static Datum
-parts(const GrnndIndex *ix, double bytes, const Counts *c)
+parts_json(const GrnndIndex *ix, double bytes, const Counts *c)
 {
 	const GrnLayout *l = &ix->layout;
 	double		nodes = (c->nodes + c->dead) * c->factor;
@@ -256,7 +256,7 @@ degree_counts(const GrnndIndex *ix, const Counts *c)
 }
 
 static Datum
-seconds(const GrnndReport *r)
+seconds_json(const GrnndReport *r)
 {
 	const float *s = r->seconds;
 
@@ -268,7 +268,7 @@ seconds(const GrnndReport *r)
 }
 
 static Datum
-parameters(const GrnndMeta *meta, uint32 threads)
+parameters_json(const GrnndMeta *meta, uint32 threads)
 {
 	const GrnGraphParams *p = &meta->params;
 
@@ -309,7 +309,7 @@ format_of(Relation index)
 }
 
 static void
-fill(Relation index, bool whole, Datum *values, bool *nulls)
+fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 {
 	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
 	uint32		format;
@@ -356,17 +356,17 @@ fill(Relation index, bool whole, Datum *values, bool *nulls)
 	values[UNREACHABLE] = Int64GetDatum(whole ? (int64) c.unreachable : 0);
 	nulls[UNREACHABLE] = !whole;
 	values[ROUNDED] = Int64GetDatum((int64) rint(c.rounded * c.factor));
-	values[PARTS] = parts(ix, bytes, &c);
+	values[PARTS] = parts_json(ix, bytes, &c);
 	values[CODES] = CStringGetTextDatum(codes_text(index, &ix->meta));
-	what = advice(ix, limit, &c);
+	what = choose_advice(ix, limit, &c);
 	values[ADVICE] = what != NULL ? CStringGetTextDatum(what) : (Datum) 0;
 	nulls[ADVICE] = what == NULL;
 	values[DEVICE] = CStringGetTextDatum(ix->meta.on_gpu ? "gpu" : "cpu");
 	nulls[DEVICE] = ix->meta.build_nodes == 0;
 	values[BUILT] = TimestampTzGetDatum(ix->notes.report.built);
 	values[BUILD_ROWS] = Int64GetDatum((int64) ix->notes.report.rows);
-	values[SECONDS] = seconds(&ix->notes.report);
-	values[PARAMETERS] = parameters(&ix->meta, ix->notes.report.threads);
+	values[SECONDS] = seconds_json(&ix->notes.report);
+	values[PARAMETERS] = parameters_json(&ix->meta, ix->notes.report.threads);
 	values[CURVE] = grnnd_curve(&ix->notes)->queries > 0 ? curve_points(grnnd_curve(&ix->notes)) : (Datum) 0;
 	nulls[BUILT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->notes.report.built == 0;
 	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
@@ -405,7 +405,7 @@ grnnd_stats(PG_FUNCTION_ARGS)
 							 PG_ARGISNULL(1), &heap);
 	if (index == NULL)
 		PG_RETURN_NULL();
-	fill(index, !PG_ARGISNULL(1) && PG_GETARG_BOOL(1), values, nulls);
+	fill_columns(index, !PG_ARGISNULL(1) && PG_GETARG_BOOL(1), values, nulls);
 	grnnd_close_index(index, heap);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

@@ -76,7 +76,7 @@ add_element(float *sketch, uint64 column, float x)
  * numbers.
  */
 static void
-spread(float *sketch, int n)
+multiply_hadamard(float *sketch, int n)
 {
 	float		scale = 1 / sqrtf((float) n);
 
@@ -96,7 +96,7 @@ spread(float *sketch, int n)
 
 /* The squared length of x [n]. */
 static double
-square(const float *x, int n)
+squared_length(const float *x, int n)
 {
 	double		sum = 0;
 
@@ -113,7 +113,7 @@ square(const float *x, int n)
 static void
 set_length(float *sketch, int n, double norm2)
 {
-	double		factor = sqrt(norm2 / square(sketch, n));
+	double		factor = sqrt(norm2 / squared_length(sketch, n));
 
 	for (int i = 0; i < n && isfinite(factor); i++)
 		sketch[i] = (float) (sketch[i] * factor);
@@ -157,8 +157,8 @@ plain_load(Datum value, int dim, void *stored)
 	}
 	for (int i = 0; i < v->nnz; i++)
 		add_element(out, (uint64) v->indices[i], x[i]);
-	spread(out, n);
-	set_length(out, n, square(x, v->nnz));
+	multiply_hadamard(out, n);
+	set_length(out, n, squared_length(x, v->nnz));
 	if (v->nnz > 0)
 		avoid_zero(out, n, x[0]);
 }
@@ -226,7 +226,7 @@ roots_load(Datum value, int dim, void *stored)
 	}
 	if (n == 2 * dim)
 		return;
-	spread(out, n);
+	multiply_hadamard(out, n);
 	set_length(out, n, norm2);
 }
 

@@ -195,7 +195,7 @@ quantise(float u, float inverse, int block)
  * (B c)_j r_j)^2.  scale: the row's scale.
  */
 static void
-balance(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
+balance_levels(const GrnCodec *codec, const float *u, float scale, int8_t *levels)
 {
 	const float *bc = codec->mean_head;
 	uint32_t	k = grn_code_dims(codec->shape);
@@ -316,7 +316,7 @@ grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length
 			levels[j] = (int8_t) quantise(u[j], inverse, b);
 	}
 	if (direction && scale > 0)
-		balance(codec, u, scale, levels);
+		balance_levels(codec, u, scale, levels);
 	memset(code, 0, grn_code_bytes(codec->shape));
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
 	{

@@ -381,7 +381,7 @@ set_spectrum(Spectrum *s, uint32_t dim, const double *values, size_t m, double t
  * directions are left.
  */
 static size_t
-directions(uint32_t dim, uint32_t first, uint32_t last)
+block_directions(uint32_t dim, uint32_t first, uint32_t last)
 {
 	return first >= dim ? 0 : (last < dim ? last : dim) - first;
 }
@@ -395,7 +395,7 @@ share_lost(const Spectrum *s, GrnCodeShape shape)
 	/* the rounding errors of dimensions that share a direction average out */
 	GRN_FOR_BLOCKS(shape, b, first, last)
 		lost += grn_lost_in_bits[b] * (s->sum[last] - s->sum[first]) *
-		(double) directions(s->dim, first, last) / (last - first);
+		(double) block_directions(s->dim, first, last) / (last - first);
 	return lost / s->total;
 }
 
@@ -410,7 +410,7 @@ share_lost(const Spectrum *s, GrnCodeShape shape)
 #define VISITS_FACTOR 330
 
 static double
-visits(const Spectrum *s, double e)
+visits_factor(const Spectrum *s, double e)
 {
 	return exp((VISITS_LEAST + VISITS_FACTOR * s->squares / (s->total * s->total)) * e * e);
 }
@@ -441,7 +441,7 @@ cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, 
 					costs->visit[bytes / GRN_CODE_STEP] >= best_cost)
 					continue;
 				lost = share_lost(s, t);
-				cost = costs->visit[bytes / GRN_CODE_STEP] * visits(s, lost);
+				cost = costs->visit[bytes / GRN_CODE_STEP] * visits_factor(s, lost);
 				if (cost < best_cost)
 				{
 					best_cost = cost;
@@ -543,7 +543,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	GRN_FOR_BLOCKS(codec.shape, b, first, last)
 	{
 		size_t		dims = last - first;
-		Rotation	rotation = {&f, f.head + first * f.dim, directions(fit->dim, first, last),
+		Rotation	rotation = {&f, f.head + first * f.dim, block_directions(fit->dim, first, last),
 			dims, out + (1 + first) * f.dim};
 
 		/* variances are sums over the sample, or equal shares if directions are random */

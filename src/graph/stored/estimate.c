@@ -82,7 +82,7 @@ round_query(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 
 /* Fills a query from the code of its row; codes are rows. */
 static void
-set_own(const GrnCodec *codec, GrnEstimated what, const uint8_t *code, GrnCodeQuery *out)
+set_own_query(const GrnCodec *codec, GrnEstimated what, const uint8_t *code, GrnCodeQuery *out)
 {
 	out->what = what;
 	out->norm_unit = codec->norm_unit;
@@ -104,7 +104,7 @@ grn_code_query(const GrnCodec *codec, const float *q, GrnCodeQuery *out, float *
 	if (grn_codes_exact(codec))
 	{
 		(void) grn_pack_bits(q, codec->dim, out->bits);
-		set_own(codec, codec->own, out->bits, out);
+		set_own_query(codec, codec->own, out->bits, out);
 		return;
 	}
 	norm2 = grn_codec_project_query(codec, q, direction ? NULL : codec->mean, scratch);
@@ -131,7 +131,7 @@ grn_code_query_row(const GrnCodec *codec, const float *x, GrnCodeQuery *out, flo
 	if (grn_codes_exact(codec))
 	{
 		(void) grn_pack_bits(x, codec->dim, out->bits);
-		set_own(codec, codec->own_places, out->bits, out);
+		set_own_query(codec, codec->own_places, out->bits, out);
 		return;
 	}
 	if (codec->kind == GRN_CODES_ROWS)
@@ -161,7 +161,7 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 
 	if (grn_codes_exact(codec))
 	{
-		set_own(codec, codec->own_places, code, out);
+		set_own_query(codec, codec->own_places, code, out);
 		return;
 	}
 	GRN_FOR_BLOCKS(codec->shape, b, first, last)
@@ -250,7 +250,7 @@ places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
 }
 
 static void
-count_own(const GrnCodeQuery *q, const uint8_t *codes, uint32_t count, float *out)
+estimate_own(const GrnCodeQuery *q, const uint8_t *codes, uint32_t count, float *out)
 {
 	for (uint32_t i = 0; i < count; i++, codes += q->own)
 	{
@@ -275,7 +275,7 @@ grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *facto
 {
 	if (q->what >= GRN_EXACT_L2)
 	{
-		count_own(q, codes, count, out);
+		estimate_own(q, codes, count, out);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i += PIECE)
