@@ -69,7 +69,7 @@ void
 grn_finish_order(GrnFinish *f)
 {
 	grn_finish_abandon(f);
-	/* of so few vertices a search starts from all, so its pages have no order */
+	/* A search starts from all of so few vertices, so pages need no order. */
 	if (!f->ordered && f->graph->n > GRN_MAX_ENTRIES)
 		f->ordered = grn_cut_order(f->codes.codec ? &f->codes : NULL, f->in_memory ? f->rows : NULL, f->graph->n,
 								   f->per_page, f->position, f->parallel, f->scratch);

@@ -180,9 +180,9 @@ extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
 /* ---- pipeline_entries.c ---- */
 
 /*
- * Chooses entry points.  entries[0] is the medoid.  Each further entry is, among a few random
- * vertices, the vertex farthest from the entries so far.  So entries are spread over the data but
- * still lie in dense regions.
+ * Chooses entry points: all vertices if there are at most GRN_MAX_ENTRIES.  Otherwise entries[0] is
+ * the medoid.  Each further entry is, among a few random vertices, the vertex farthest from the
+ * entries so far.  So entries are spread over the data but still lie in dense regions.
  */
 extern void grn_pipeline_choose_entries(GrnPipeline *p);
 

@@ -35,7 +35,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 
 		if (p->hashes != NULL)
 			p->hashes[i - p->first] = grn_hash_row(grn_row(p->rows, i), bytes);
-		/* squares of floats do not leave the range of doubles */
+		/* The square of a finite float is in the range of doubles. */
 		norm2 = grn_norm2(x, dim);
 		if (!isfinite(norm2))
 		{

@@ -298,8 +298,8 @@ report_no_memory(const GrnndMapping *map, GrnSegment segment)
 }
 
 /*
- * Lengthens a segment by memory of this process alone.  False where the memory that the mapping
- * may have is used up.
+ * Lengthens a segment by `bytes` bytes of private memory.  Returns false if the mapping's memory
+ * limit is reached.
  */
 static bool
 add_private(GrnndMapping *map, GrnSegment segment, uint64 bytes)
@@ -313,7 +313,7 @@ add_private(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 	return true;
 }
 
-/* Moves what the segments hold from memory of this process to files.  Their addresses stay. */
+/* Moves the contents of all segments from private memory to files.  Addresses do not change. */
 static void
 leave_private(GrnndMapping *map)
 {

@@ -185,7 +185,7 @@ grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages)
 	XLogSegNo	end;
 
 	XLByteToSeg(GetXLogInsertRecPtr() + (uint64) npages * BLCKSZ, end, wal_segment_size);
-	/* what fits a segment crosses one border at most */
+	/* An index smaller than a WAL segment crosses at most a single border. */
 	ahead->end = npages < wal_segment_size / BLCKSZ ? 0 : end;
 	pg_atomic_init_u64(&ahead->next, 0);
 }

@@ -311,7 +311,7 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 
 /*
  * Writes the pages before the node area, except the metapage.  Pages that a later fit will write
- * stay zero, except the last of them in an index without rows, so that WAL contains its length.
+ * stay zero.  In an index without rows the last is written, so that WAL has the index's length.
  */
 static void
 write_head(GrnndNewIndex *new, GrnndPageWriter *w)
