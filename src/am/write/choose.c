@@ -31,9 +31,6 @@
  */
 #define FEW_LINKS 14
 
-/* Records of one vector whose signatures differ: see MOST_SIGNED in insert.c. */
-#define MOST_TWINS 3
-
 void
 grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 {
@@ -547,7 +544,7 @@ grnnd_choose_neighbours(GrnndNear *near, uint32 self, const GrnndShares *shares,
 		 * A record with the same vector and another signature would occlude all other candidates,
 		 * and filtered searches seldom pass through that record.
 		 */
-		if (mine.vec != NULL && ntwins < MOST_TWINS && nfound - ntwins > 1 &&
+		if (mine.vec != NULL && ntwins <= GRNND_MOST_SIGNED && nfound - ntwins > 1 &&
 			found[i].error == mine.error &&
 			memcmp(grn_search_vector(search, i), mine.vec, l->vec_bytes) == 0)
 			ntwins++;

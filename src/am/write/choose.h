@@ -10,6 +10,13 @@
 #include "am/write/edit.h"
 #include "graph/stored/prune.h"
 
+/*
+ * Records for one vector whose rows have different signatures.  Further rows share one more record
+ * for all signatures.  So an update of a filter column makes a record as good as the first, and
+ * many values do not make many vertices.
+ */
+#define GRNND_MOST_SIGNED 2
+
 /* A node's vector and code, for the search and the links. */
 typedef struct GrnndPoint
 {

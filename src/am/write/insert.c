@@ -33,11 +33,11 @@
  */
 #define EF_PER_DEGREE 4
 #define MIN_INSERT_EF 64
-#define MIN_COMPACT_EF 160		/* if records keep rows in few bits */
 /*
  * Inner product: a row longer than the typical row by this factor is long, and a second search
- * gives the row links from shorter rows. Recall is the same for every factor from 1.1 to 2; at 1.25
- * the second search is rare if all rows are about equally long.
+ * gives the row links from shorter rows. 12,000 sentences times log-normal lengths, three quarters
+ * deleted and inserted again, recall at ef 40: .979 without the second search, .988 at 1.1 to 2; at
+ * 1.25 the second search is rare if all rows are about equally long.
  */
 #define LONG_ROW 1.25f
 /*
@@ -49,12 +49,6 @@
 #define ROOM_SHARE 4
 /* Far edges taken from a twin, at most. */
 #define FAR_EDGES(room) ((room) * 3 / 4)
-/*
- * Records for one vector whose rows have different signatures. Further rows share a record for all
- * signatures. So an update of a filter column makes a record as good as the first, and many values
- * do not make many vertices.
- */
-#define MOST_SIGNED 2
 /* Attempts after which "vacuum killed every neighbour first" must be a bug. */
 #define MAX_ATTEMPTS 100
 
@@ -77,7 +71,7 @@ typedef struct Insert
 	GrnRecord  *rec;			/* [record_bytes] the new row's record */
 	uint32		id;				/* of the new record, if any */
 	uint32		ntwins;			/* nodes of the same vector that cannot take the row */
-	uint32		twins[MOST_SIGNED + 1]; /* the nearest of these nodes */
+	uint32		twins[GRNND_MOST_SIGNED + 1];	/* the nearest of these nodes */
 } Insert;
 
 /* ---- more TIDs for a node ---- */
@@ -328,7 +322,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 		else if (add_tid(in, &own, found[i].version))
 			return true;
 	}
-	if (nsigned < MOST_SIGNED)
+	if (nsigned < GRNND_MOST_SIGNED)
 		memcpy(GRN_REC_PTR(in->rec, l->off_sig), in->sig, l->sig_bytes);
 	else
 		memset(GRN_REC_PTR(in->rec, l->off_sig), GRN_SIG_ANY, l->sig_bytes);
@@ -340,8 +334,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 static uint32
 insert_ef(const GrnndIndex *ix)
 {
-	return Max(grn_is_compact(ix->layout.form, ix->layout.dim) ? MIN_COMPACT_EF : MIN_INSERT_EF,
-			   EF_PER_DEGREE * ix->layout.degree);
+	return Max(MIN_INSERT_EF, EF_PER_DEGREE * ix->layout.degree);
 }
 
 /*
@@ -626,7 +619,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnSearch  *search;
 	GrnndList	list;
 	GrnndShares shares;
-	uint32		from[MOST_SIGNED + 1 + 2 * GRN_MAX_DEGREE];
+	uint32		from[GRNND_MOST_SIGNED + 1 + 2 * GRN_MAX_DEGREE];
 	GrnndLinkPlan plan = {.shares = &shares, .chosen = &list};
 	GrnndLink  *link;
 	uint32		nfound;
