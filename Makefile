@@ -17,7 +17,8 @@
 #   make container [MAJOR=15]    images without a GPU's builder, of test/packages/Containerfile
 #   make arm64                   the library and the CPU's builder, cross-compiled
 #   make bench, make format
-EXTENSION = grnnd
+# The extensions, each in the folder of its control file.
+EXTENSION = grnnd src/tools/grnnd_tools src/build_server/grnnd_build_server
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
@@ -61,7 +62,7 @@ format:
 else
 
 MODULE_big = grnnd
-DATA = $(wildcard sql/grnnd--*.sql)
+DATA = $(wildcard sql/grnnd--*.sql src/*/grnnd_*--*.sql)
 # Their names begin with grnnd: the folder is that of all extensions.
 DOCS = $(wildcard doc/grnnd*.md)
 # src/am and src/graph have rooms; what lies at their top is for all of them.
@@ -90,6 +91,10 @@ PG_INCLUDE := $(shell $(PG_CONFIG) --includedir-server)
 ifeq ($(and $(wildcard $(PGXS)),$(wildcard $(PG_INCLUDE)/postgres.h)),)
 $(error no server headers of the PostgreSQL $(PG_MAJOR) that '$(PG_CONFIG)' names: no $(if $(wildcard $(PGXS)),$(PG_INCLUDE)/postgres.h,$(PGXS)). Install $(PG_PACKAGE), or give PG_CONFIG=/path/to/pg_config of another server. 'make demo' and 'make check' need none)
 endif
+PG_CLIENT_INCLUDE := $(shell $(PG_CONFIG) --includedir)
+ifeq ($(wildcard $(PG_CLIENT_INCLUDE)/libpq-fe.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
+$(error no headers of PostgreSQL's client library: no $(PG_CLIENT_INCLUDE)/libpq-fe.h. Install libpq-dev (Debian) or postgresql$(PG_MAJOR)-devel (Red Hat))
+endif
 VECTOR_INCLUDE := $(PG_INCLUDE)/extension/vector
 ifeq ($(wildcard $(VECTOR_INCLUDE)/vector.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
 $(error no pgvector for PostgreSQL $(PG_MAJOR): no $(VECTOR_INCLUDE)/vector.h. Install pgvector 0.7 or newer, from its source or as postgresql-$(PG_MAJOR)-pgvector (Debian, from apt.postgresql.org) or pgvector_$(PG_MAJOR) (Red Hat, from yum.postgresql.org))
@@ -99,14 +104,21 @@ $(error the pgvector of $(VECTOR_INCLUDE) is too old: it has no sparsevec.h. Ins
 endif
 # Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
 PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -I. -Wswitch-enum
-SHLIB_LINK += -lm -lpthread
-EXTRA_CLEAN = grnnd_build grnnd_paper build
+# (Calls within the library go directly, also of functions that it exports.)
+SHLIB_LINK += -lm -lpthread -Wl,-Bsymbolic-functions
+EXTRA_CLEAN = grnnd_paper build $(BESIDE) $(BESIDE_OBJ)
+
+# What make install puts beside grnnd.so: programs, and libraries that call functions of am/export.h.
+BESIDE = grnnd_build grnnd_build_remote grnnd_tools.so grnnd_build_server.so
+TOOLS_OBJ = $(patsubst %.c,%.o,$(wildcard src/tools/*.c))
+BUILD_SERVER_OBJ = src/build_server/find_server.o src/build_server/serve_build.o
+BESIDE_OBJ = $(TOOLS_OBJ) $(BUILD_SERVER_OBJ)
 
 # No bitcode where the server has LLVM: JIT inlines functions of expressions from it, and
 # an access method has none.  So the server's own clang need not be there.
 override with_llvm := no
 
-all: grnnd_build
+all: $(BESIDE)
 
 include $(PGXS)
 
@@ -142,8 +154,7 @@ build/graph/construct/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
 BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I. \
-	-fPIE $(HARDENING) \
-	-DGRN_LIBPQ_FOLDER='"$(shell $(PG_CONFIG) --libdir)"' $(COPT)
+	-fPIE $(HARDENING) $(COPT)
 
 build/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -160,17 +171,31 @@ PAPER_OBJ = $(patsubst src/%.c,build/%.o,$(PAPER_SRC))
 grnnd_paper: $(PAPER_OBJ) $(PAPER_GPU_OBJ)
 	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
-$(OBJS): $(wildcard src/am/*.h src/am/*/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h cuda/gpu.h)
+# The client of builds on another host: the builder without its kernels, and libpq.
+CLIENT_OBJ = build/build_server/client.o $(filter-out build/builder/main.o build/builder/cli%,$(BUILDER_OBJ)) build/cuda/stub.o
+build/build_server/client.o: BUILDER_CFLAGS += -I$(PG_CLIENT_INCLUDE)
+-include build/build_server/client.d
+grnnd_build_remote: $(CLIENT_OBJ)
+	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(LDFLAGS) $(libpq) -lm -lrt
 
-.PHONY: install-builder uninstall-builder
-install: install-builder
-install-builder: grnnd_build
+# The dynamic linker finds grnnd.so beside the libraries that need it.
+grnnd_tools.so: $(TOOLS_OBJ) grnnd.so
+grnnd_build_server.so: $(BUILD_SERVER_OBJ) grnnd.so
+grnnd_tools.so grnnd_build_server.so:
+	$(CC) $(CFLAGS) $(COPT) -shared -o $@ $^ $(LDFLAGS) $(LDFLAGS_SL) $(HARDENING_LINK) -Wl,-rpath,'$$ORIGIN'
+
+$(OBJS) $(BESIDE_OBJ): $(wildcard src/am/*.h src/am/*/*.h src/tools/*.h src/build_server/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h cuda/gpu.h)
+
+.PHONY: install-beside uninstall-beside
+install: install-beside
+install-beside: $(BESIDE)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
-	$(INSTALL_PROGRAM) grnnd_build '$(DESTDIR)$(pkglibdir)/'
-uninstall: uninstall-builder
+	$(INSTALL_PROGRAM) $(filter-out %.so,$(BESIDE)) '$(DESTDIR)$(pkglibdir)/'
+	$(INSTALL_SHLIB) $(filter %.so,$(BESIDE)) '$(DESTDIR)$(pkglibdir)/'
+uninstall: uninstall-beside
 # (PGXS looks for the pages under doc/, where it did not put them)
-uninstall-builder:
-	rm -f '$(DESTDIR)$(pkglibdir)/grnnd_build'
+uninstall-beside:
+	rm -f $(addprefix '$(DESTDIR)$(pkglibdir)'/, $(BESIDE))
 	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/, $(notdir $(DOCS)))
 
 endif

@@ -73,8 +73,10 @@ else
 build/cuda/paper/stub.o: cuda/paper/stub.c cuda/paper/paper.h $(wildcard src/graph/*.h)
 	@mkdir -p $(@D)
 	$(CC) -O2 -g -Wall -Wextra -Isrc -I. -c -o $@ $<
+endif
+
+# The builder's side of a GPU, for programs without kernels.
 build/cuda/stub.o: cuda/stub.c cuda/gpu.h $(wildcard src/graph/*.h)
 	@mkdir -p $(@D)
-	@echo "grnnd: no CUDA: the builder gets the CPU path only"
+	$(if $(GENCODE),,@echo "grnnd: no CUDA: the builder gets the CPU path only")
 	$(CC) -O2 -g -Wall -Wextra -fPIE $(HARDENING) -Isrc -c -o $@ $<
-endif

@@ -194,7 +194,7 @@ reuse_objects()
 	for other in "$RUN"/server-*; do
 		[ -e "$other" ] || continue
 		other=$RUN/tree-${other##*-}
-		cp -a "$other/build" "$1/" && rm "$1/build/builder/libpq.o" && cp -a "$other/src/graph" "$1/src/"
+		cp -a "$other/build" "$1/" && rm -f "$1/build/build_server/"*.o && cp -a "$other/src/graph" "$1/src/"
 		return
 	done
 }

@@ -87,7 +87,7 @@ sub read_sql
 }
 
 read_c($_) for sort split /\n/, `find src/am src/builder -name '*.c'`;
-read_sql($_) for glob 'sql/*.sql';
+read_sql($_) for glob 'sql/*.sql src/*/*.sql';
 
 if (@ARGV && $ARGV[0] eq '--list')
 {

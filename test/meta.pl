@@ -54,15 +54,22 @@ wrong('meta-spec') if ($meta->{'meta-spec'}{version} // '') ne '1.0.0';
 wrong('release_status') if ($meta->{release_status} // 'stable') !~ /^(stable|testing|unstable)$/;
 wrong("tag '$_'") for grep { !length || length > 255 || m{[/\\\p{Cc}]} } @{ $meta->{tags} // [] };
 
-# What it provides is there, of the version that the control file names.
-my ($control) = (text('grnnd.control') // '') =~ /^default_version\s*=\s*'(.*?)'/m;
+# All extensions are among what it provides, each of the version that its control file names.
+my %controls;
+for my $file (glob '*.control src/*/*.control')
+{
+	my ($name) = $file =~ m{([^/]+)\.control$};
+	($controls{$name}) = text($file) =~ /^default_version\s*=\s*'(.*?)'/m;
+}
+wrong("does not provide $_") for grep { !$meta->{provides}{$_} } sort keys %controls;
 for my $name (sort keys %{ $meta->{provides} // {} })
 {
 	my $provided = $meta->{provides}{$name};
 	wrong("provides $name") if !term($name);
 	wrong("provides $name: version") if ($provided->{version} // '') !~ $version;
 	wrong("provides $name: no $_ '" . ($provided->{$_} // '') . "'") for grep { !-f($provided->{$_} // '') } qw(file docfile);
-	wrong("provides $name: version $provided->{version}, and $control in grnnd.control")
+	my $control = $controls{$name} // 'none';
+	wrong("provides $name: version $provided->{version}, and $control in $name.control")
 		if $provided->{version} ne $control || $meta->{version} ne $control;
 }
 

@@ -86,6 +86,10 @@ includes src/am/attr '(am|graph|builder)/' | grep -vE '"(am/opclass|am/attr/attr
 	rule "filter columns see operator classes and signatures alone"
 includes src/am/write 'am/create/' | rule "writes of an index see no build"
 includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
+includes src/am '(tools|build_server)/' | rule "src/am sees no other extension"
+includes src/tools '(builder|build_server|cuda)/|\.\.' | rule "src/tools sees neither the builder nor GPUs"
+includes src/build_server 'cuda/|\.\.|tools/' | rule "src/build_server sees no GPU"
+includes src/builder '(tools|build_server)/' | rule "src/builder sees no other extension"
 includes src/am 'builder/' | grep -vE '"builder/protocol\.h"|^src/am/create/in_backend\.c:.*"builder/pipeline\.h"' |
 	rule "src/am sees the builder through its protocol, but for small builds"
 includes cuda '(\.\./)*(src/)?(am|builder|paper)/' | rule "cuda sees neither the server nor the programs"

@@ -335,7 +335,7 @@ version_of()
 # pg_config.  Works because PostgreSQL finds its folders from its program's own place.
 copy_server()
 {
-	local source=$1 to=$RUN/pg/$2 bin dirs=() dir prefix rest program
+	local source=$1 to=$RUN/pg/$2 bin dirs=() dir prefix rest file program
 
 	bin=$("$source" --bindir) || die "$source does not run"
 	dirs=("$("$source" --sharedir)" "$("$source" --pkglibdir)" "$("$source" --pkgincludedir)"
@@ -355,6 +355,12 @@ copy_server()
 		rest=$to${dir#"$prefix"}
 		[ -d "$rest" ] && continue
 		mkdir -p "$(dirname "$rest")" && cp -a "$dir" "$rest" || die "cannot copy $dir"
+	done
+	# What a program links that uses libpq, where these folders are below the same prefix.
+	for file in "$("$source" --includedir)"/{libpq-*,postgres_ext,pg_config_ext}.h "$("$source" --libdir)"/libpq.so*; do
+		rest=$to${file#"$prefix"}
+		[[ $file == "$prefix"/* && -e $file && ! -e $rest ]] || continue
+		mkdir -p "${rest%/*}" && cp -a "$file" "$rest" || die "cannot copy $file"
 	done
 	rest=$to${bin#"$prefix"}
 	mkdir -p "$rest"
@@ -428,18 +434,19 @@ debian_source()
 # with the reason as LOG's last line, where that cannot be had.
 debian_server()
 {
-	local major=$1 log=$2 suite folder=$WORK/debian-$1 part APT name packages=()
+	local major=$1 log=$2 suite folder=$WORK/debian-$1 client=usr/include/postgresql/libpq-fe.h part APT name packages=()
 
 	DEBIAN_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
 	[ -x "${DEBIAN_CONFIG%pg_config}postgres" ] && [ -e "/usr/include/postgresql/$major/server/postgres.h" ] && return
 	DEBIAN_CONFIG=$folder$DEBIAN_CONFIG
-	if [ ! -e "$folder/whole" ]; then
+	if [ ! -e "$folder/$client" ]; then
 		command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
 			{ echo "no apt-get here" >"$log"; return 1; }
 		suite=$(debian_suite "$major") || return
 		for name in postgresql postgresql-client postgresql-server-dev; do
 			packages+=("$name-$major")
 		done
+		packages+=(libpq-dev libpq5)
 		debian_apt "$suite"
 		# (another run may do the same)
 		part=$(mktemp -d "$folder.XXXXXX") || return
@@ -447,9 +454,9 @@ debian_server()
 			"${APT[@]}" update &&
 			(cd "$part" && "${APT[@]}" download "${packages[@]}" &&
 			 for name in *.deb; do dpkg-deb -x "$name" . || exit; done && rm ./*.deb) &&
-			chmod 755 "$part" && touch "$part/whole"
+			chmod 755 "$part"
 		} >"$log" 2>&1 || { rm -rf "$part"; echo "apt-get does not bring it" >>"$log"; return 1; }
-		[ -e "$folder/whole" ] || rm -rf "$folder"
+		[ -e "$folder/$client" ] || rm -rf "$folder"
 		mv -T "$part" "$folder" 2>/dev/null || rm -rf "$part"
 	fi
 	for name in postgres initdb psql; do

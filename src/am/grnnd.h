@@ -380,11 +380,13 @@ extern char *grnnd_builder_path;	/* empty: pkglibdir/grnnd_build_cuda if present
 extern char *grnnd_build_server;
 extern bool grnnd_small_in_backend; /* build small indexes inside the backend; for tests */
 extern bool grnnd_background_fit;
-extern int	grnnd_serve_memory; /* MB */
-extern int	grnnd_serve_threads;	/* 0: max_worker_processes */
 
 /* Defines all settings when the library is loaded. */
 extern void grnnd_define_settings(void);
+/*
+ * For settings of superusers: grnnd_check_settings() knows if an option of the connection took one.
+ */
+extern PGDLLEXPORT void grnnd_define_superuser_settings(void (*define) (void), const char *const *names, int n);
 /* Raises 42501 if the connection's options have replaced a superuser's settings by defaults. */
 extern void grnnd_check_settings(void);
 

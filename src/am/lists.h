@@ -97,7 +97,7 @@ grnnd_list_head_on(Page page, uint32 bucket)
 extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank);
 
 /* The number of buckets of a column, for this number of nodes. */
-extern uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
+extern PGDLLEXPORT uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
 /* Pages of a directory for lists that a later fit makes. */
 extern uint32 grnnd_open_list_pages(uint32 ncolumns);
 /* Writes a directory of empty lists. */

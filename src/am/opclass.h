@@ -101,14 +101,14 @@ extern GrnndKey grnnd_key(Relation index);
  * operator class.  Errors: 42704 for an unknown name, 42804 if the type has no such operator
  * class.
  */
-extern GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family);
+extern PGDLLEXPORT GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family);
 /*
  * Converts a value of a column of dim dimensions to the stored vector that the metric compares:
  * grnnd_graph_dim() numbers in the form of the type, out: grn_form_bytes() at any address.
  * Errors: 22000 for other dimensions, NaN and infinity; 22003 for vectors so long that distances
  * would overflow.  Returns false if the value is not indexed (zero under cosine).
  */
-extern bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
+extern PGDLLEXPORT bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
 /*
  * grnnd_form_row() with floats as the result.  *row (unless row is NULL) becomes the stored
  * vector, palloc'd.

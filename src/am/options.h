@@ -28,7 +28,7 @@ typedef struct GrnndOptions
 	double		target_recall;	/* 0: not given */
 } GrnndOptions;
 
-extern bytea *grnnd_options(Datum reloptions, bool validate);
+extern PGDLLEXPORT bytea *grnnd_options(Datum reloptions, bool validate);
 /*
  * The degree from the storage parameters, or the default degree.  keep: how the build keeps
  * vectors, which may differ from opts->layout.  rows: dimension, form and filter columns of the
@@ -36,7 +36,7 @@ extern bytea *grnnd_options(Datum reloptions, bool validate);
  */
 extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
 /* Are the parameters within the bounds of the storage parameters? */
-extern bool grnnd_params_are_valid(const GrnGraphParams *params);
+extern PGDLLEXPORT bool grnnd_params_are_valid(const GrnGraphParams *params);
 extern void grnnd_init_options(void);
 
 #endif							/* GRNND_OPTIONS_H */

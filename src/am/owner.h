@@ -10,10 +10,10 @@
 #include "utils/relcache.h"
 
 /* Does the current user own the relation, or belong to the owning role? */
-extern bool grnnd_owns(Oid relation);
+extern PGDLLEXPORT bool grnnd_owns(Oid relation);
 
 /* The relation's name.  Error: 42P01 if the relation does not exist. */
-extern const char *grnnd_existing_name(Oid relation);
+extern PGDLLEXPORT const char *grnnd_existing_name(Oid relation);
 
 /* A relation's name for messages, quoted if needed; the OID if the relation does not exist. */
 extern const char *grnnd_name_of(Oid relation);
@@ -29,7 +29,7 @@ extern void grnnd_must_own(Oid index, Oid table);
  * relation does not exist.  The caller's SELECT must check all privileges after the relation is
  * locked.
  */
-extern void grnnd_must_read(Oid relation);
+extern PGDLLEXPORT void grnnd_must_read(Oid relation);
 
 /*
  * Opens an index of ours in AccessShareLock, and its table in `mode`, the table first as

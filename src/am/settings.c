@@ -32,8 +32,6 @@ char	   *grnnd_builder_path;
 char	   *grnnd_build_server;
 bool		grnnd_small_in_backend;
 bool		grnnd_background_fit;
-int			grnnd_serve_memory;
-int			grnnd_serve_threads;
 
 static const struct config_enum_entry iterative_names[] = {
 	{"off", GRNND_ITERATIVE_OFF, false},
@@ -164,21 +162,6 @@ define_build_settings(void)
 }
 
 static void
-define_serve_settings(void)
-{
-	DefineCustomIntVariable("grnnd.serve_memory",
-							"ScanSetting memory of a build for another host.",
-							"What is beyond it goes to a temporary file.",
-							&grnnd_serve_memory, 1024, 1, INT_MAX,
-							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
-	DefineCustomIntVariable("grnnd.serve_threads",
-							"Threads of the builder process of a build for another host.",
-							"0: max_worker_processes.",
-							&grnnd_serve_threads, 0, 0, 1024,
-							PGC_SUSET, 0, NULL, NULL, NULL);
-}
-
-static void
 define_write_settings(void)
 {
 	/* for developers: tests must control when codes are fitted */
@@ -193,7 +176,7 @@ define_write_settings(void)
 
 static const char *const superuser_settings[] = {
 	"grnnd.build_device", "grnnd.gpu_devices", "grnnd.gpu_memory_limit", "grnnd.build_timeout",
-	"grnnd.builder_path", "grnnd.build_server", "grnnd.serve_memory", "grnnd.serve_threads"
+	"grnnd.builder_path", "grnnd.build_server"
 };
 
 /* A superuser's setting that an option of the connection has reset to its default; NULL: none. */
@@ -225,25 +208,36 @@ is_set_by_client(const char *name)
 }
 
 /*
- * Defines all settings.  Before the definition, an option of the connection may set any setting,
- * and the server then forgets the values of configuration files and of the role.  The definition
- * makes the server refuse a superuser's setting from other users, so the default would apply
- * unnoticed; grnnd_check_settings() reports that.
+ * Runs define(), which must define the `n` settings of these names.  Before a setting is
+ * defined, an option of the connection may set a placeholder, and the server then forgets the
+ * values of configuration files and of the role.  When the setting is defined, the server refuses
+ * the option of a user without superuser rights, and the default would count.
  */
+void
+grnnd_define_superuser_settings(void (*define) (void), const char *const *names, int n)
+{
+	uint32		by_client = 0;
+
+	for (int i = 0; i < n; i++)
+		by_client |= (uint32) is_set_by_client(names[i]) << i;
+	define();
+	for (int i = 0; i < n; i++)
+		if ((by_client >> i & 1) && !is_set_by_client(names[i]))
+			taken_setting = names[i];
+}
+
+static void
+define_all(void)
+{
+	define_query_settings();
+	define_build_settings();
+	define_write_settings();
+}
+
 void
 grnnd_define_settings(void)
 {
-	bool		by_client[lengthof(superuser_settings)];
-
-	for (int i = 0; i < lengthof(superuser_settings); i++)
-		by_client[i] = is_set_by_client(superuser_settings[i]);
-	define_query_settings();
-	define_build_settings();
-	define_serve_settings();
-	define_write_settings();
-	for (int i = 0; i < lengthof(superuser_settings); i++)
-		if (by_client[i] && !is_set_by_client(superuser_settings[i]))
-			taken_setting = superuser_settings[i];
+	grnnd_define_superuser_settings(define_all, superuser_settings, lengthof(superuser_settings));
 }
 
 void

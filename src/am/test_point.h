@@ -9,7 +9,7 @@
 #ifdef GRNND_TEST_POINTS
 extern void grnnd_define_test_point(void);
 /* Stops here if a test has named this point.  Must not be called under a content lock. */
-extern void grnnd_test_point(const char *name);
+extern PGDLLEXPORT void grnnd_test_point(const char *name);
 #else
 #define grnnd_define_test_point() ((void) 0)
 #define grnnd_test_point(name) ((void) 0)

@@ -12,7 +12,7 @@
  *
  *   leader                              builder
  *   START (spec) ------------------->
- *   OPTION ... --------------------->   of spec.remote alone: how to connect; before any ROWS
+ *   CONNECTION ... ----------------->   if spec.remote: how to connect; before any ROWS
  *   <------------------------- HELLO    (version); opens the device meanwhile
  *   EXTENT(VECTORS) ... ROWS(n) ---->   or PACKED(rows, form) if another host sent the rows
  *   <------------------------ DEVICE    (once the device is open, maybe long after BUILD)
@@ -44,7 +44,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 18
+#define GRN_PROTOCOL_VERSION 19
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -92,7 +92,7 @@ typedef struct GrnNearSpec
 	double		farthest;		/* largest distance by the operator; infinite: no limit */
 } GrnNearSpec;
 
-/* A build on another host; see GrnWireHead. */
+/* A build on another host, by the program grnnd_build_remote (src/build_server). */
 typedef enum GrnRemote
 {
 	GRN_REMOTE_NONE = 0,
@@ -315,11 +315,7 @@ typedef enum GrnMsgType
 								 * GrnForm arg2 (graph/packed_rows.h) */
 	GRN_MSG_GROUP,				/* after DONE: arg0 lists, of arg1 rows in all and arg2 rows a
 								 * group at most, lie in WORK as grn_group_places() says */
-	/*
-	 * An option of libpq.  hint: its name, text: a piece of its value.  If arg0 is 1, the piece
-	 * continues the value before.
-	 */
-	GRN_MSG_OPTION,
+	GRN_MSG_CONNECTION,			/* text: the next piece of the connection string */
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
 	GRN_MSG_BEAT,
@@ -376,63 +372,5 @@ grn_group_places(uint64_t lists, uint64_t rows)
 	p.bytes = p.copied + rows * sizeof(uint32_t);
 	return p;
 }
-
-/*
- * Between hosts.  A builder whose spec says so (remote) builds nothing.  It connects to a
- * PostgreSQL by libpq and calls grnnd_serve_build(bytea) there, in one transaction.  Each
- * argument and each answer is a frame: a GrnWireHead and a payload.  The backend there is the
- * leader of a builder of its own, and the first builder answers its leader as if it were that
- * one.  TLS, authentication and rights are PostgreSQL's.
- *
- *   builder                             grnnd_serve_build()
- *   BEGIN (GrnWireBegin) ----------->   starts a builder by that session's settings
- *   PUT rows ..., PUT order ... ---->   in turn, without gaps; rows while the leader collects them
- *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE, GRN_WIRE_NEED
- *   <--------------- (GrnWireBuilt)     RESULT and CODES are written
- *   GET(segment, offset, bytes) ---->   recall is measured meanwhile
- *   <------------------------- bytes
- *   END ---------------------------->
- *   <-------------- (GrnBuildResult)    of remote, what the backend there knows
- *
- * Hosts must have one byte order and one version of this protocol.
- */
-#define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
-#define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* bytes of a payload, at most (one row may be more) */
-#define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
-#define GRN_WIRE_NEED "grnnd build needs %u, %llu"	/* GrnSegment, bytes that will be sent back of
-													 * it */
-
-typedef enum GrnWireType
-{
-	GRN_WIRE_BEGIN = 1,
-	GRN_WIRE_PUT,				/* offset: rows of VECTORS, or bytes of ORDER */
-	GRN_WIRE_BUILD,
-	GRN_WIRE_GET,				/* payload: uint64_t bytes wanted */
-	GRN_WIRE_END
-} GrnWireType;
-
-typedef struct GrnWireHead
-{
-	uint64_t	checksum;		/* grn_checksum() of all that follows */
-	uint32_t	magic;
-	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
-	uint32_t	type;			/* GrnWireType; an answer has that of its question */
-	uint32_t	segment;		/* GrnSegment */
-	uint64_t	offset;
-	uint64_t	bytes;			/* of the payload */
-	uint32_t	form;			/* GrnForm of a PUT's rows: that of spec, or a shorter exact one */
-	uint32_t	unused;
-} GrnWireHead;
-
-typedef struct GrnWireBegin
-{
-	GrnBuildSpec spec;			/* device, threads and limits are the other host's own */
-	uint64_t	most_rows;
-} GrnWireBegin;
-
-typedef struct GrnWireBuilt
-{
-	uint64_t	bytes[2];		/* of RESULT and CODES */
-} GrnWireBuilt;
 
 #endif							/* GRN_PROTOCOL_H */

@@ -29,7 +29,6 @@
 #include "builder/gpus.h"
 #include "builder/group_lists.h"
 #include "builder/pipeline.h"
-#include "builder/remote.h"
 #include "builder/thread_pool.h"
 #include "builder/unpack.h"
 #include "graph/metric.h"
@@ -63,7 +62,8 @@ typedef struct Server
 	bool		built;			/* `result` is valid */
 	bool		group;			/* GROUP has come, */
 	GrnGroupRequest to_group;	/* with this */
-	GrnOptions	options;		/* options for the connection to another host */
+	const GrnElsewhere *elsewhere;	/* NULL: this process builds */
+	char	   *connection;		/* connection string of the other host; NULL: empty so far */
 	Segment		segments[GRN_NSEGMENTS];
 	int			status;			/* exit status: 0 after DONE */
 	bool		failed;			/* FAILED is sent: all further messages are discarded */
@@ -183,13 +183,15 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 
 /* Whether the builder can build by the settings of START. */
 static bool
-spec_makes_sense(const GrnBuildSpec *spec)
+spec_makes_sense(const Server *s)
 {
+	const GrnBuildSpec *spec = &s->spec;
 	const GrnMetricInfo *metric = grn_metric(spec->metric);
 	const GrnFormInfo *form = grn_form(spec->form);
 
 	return metric != NULL && spec->dim > 0 && spec->device <= GRN_DEVICE_CPU &&
 		spec->threads > 0 && spec->threads <= 4096 && spec->remote <= GRN_REMOTE_ANY &&
+		(spec->remote != GRN_REMOTE_NONE) == (s->elsewhere != NULL) &&
 		spec->sig_bytes <= GRN_MAX_SIG_BYTES &&
 		form != NULL && form->numbers != GRN_NUMBERS_NONE && spec->dim <= form->max_dim &&
 		(!metric->normalised || form->normalise != NULL) &&
@@ -250,12 +252,26 @@ is_packed(const Server *s, const GrnMsg *msg)
 	uint64_t	mapped;
 	GrnRows		rows;
 
-	if (s->build || s->spec.remote != GRN_REMOTE_NONE || !spec_makes_sense(&s->spec))
+	if (s->build || s->spec.remote != GRN_REMOTE_NONE || !spec_makes_sense(s))
 		return false;
 	mapped = s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes;
 	rows = collected_rows(s);
 	return msg->arg[0] <= mapped && msg->arg[1] <= mapped - msg->arg[0] &&
 		msg->arg[2] <= UINT32_MAX && grn_may_pack(&rows, (uint32_t) msg->arg[2]);
+}
+
+/* Appends a piece of the connection string.  Returns false if out of memory. */
+static bool
+add_connection(Server *s, const char *piece)
+{
+	size_t		length = s->connection ? strlen(s->connection) : 0;
+	char	   *longer = realloc(s->connection, length + strlen(piece) + 1);
+
+	if (!longer)
+		return false;
+	strcpy(longer + length, piece);
+	s->connection = longer;
+	return true;
 }
 
 static void
@@ -287,7 +303,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	if (msg->type == GRN_MSG_PACKED && !is_packed(s, msg))
 		violation(s, "packed rows that cannot be");
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS && msg->type != GRN_MSG_PACKED &&
-		msg->type != GRN_MSG_OPTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
+		msg->type != GRN_MSG_CONNECTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
 		msg->type != GRN_MSG_GROUP && msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
 	/* The last build's memory is not used any more. */
@@ -311,8 +327,8 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 			fits = grn_packed_add(&s->packed, (GrnPackedRows) {msg->arg[0], msg->arg[1],
 															   (GrnForm) msg->arg[2]});
 			break;
-		case GRN_MSG_OPTION:
-			fits = grn_options_add(&s->options, msg->u.say.hint, msg->u.say.text, msg->arg[0] == 1);
+		case GRN_MSG_CONNECTION:
+			fits = add_connection(s, msg->u.say.text);
 			break;
 		case GRN_MSG_BUILD:
 			s->n = msg->arg[0];
@@ -337,7 +353,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->mutex);
 	if (!fits)
-		violation(s, "more rows or options of a connection than it has memory for");
+		violation(s, "more rows, or a longer connection string, than it has memory for");
 	/* The leader waits for RELEASED. */
 	if (msg->type == GRN_MSG_RELEASE)
 		send_message(s, &released);
@@ -656,32 +672,19 @@ await_build(Server *s, GrnPool *pool)
 	} while (packed.n > 0 || !__atomic_load_n(&s->build, __ATOMIC_RELAXED));
 }
 
-/*
- * Has another host build.  Returns false if cores or a GPU of this host must build instead; the
- * device of this host is then open.
- */
-static bool
-build_there(Server *s, GrnBuildResult *result, GrnConnection **connection)
+/* Has another host build.  If the other host cannot, the leader decides how the build goes on. */
+static void
+build_elsewhere(Server *s, GrnBuildResult *result)
 {
 	GrnFailure	failure;
-	char		text[512];
 
-	if (s->spec.remote == GRN_REMOTE_NONE)
-		return false;
 	/* Waits for the first rows.  An empty table needs no other host. */
 	pthread_mutex_lock(&s->mutex);
 	while (!s->build && s->rows == 0)
 		pthread_cond_wait(&s->changed, &s->mutex);
 	pthread_mutex_unlock(&s->mutex);
-	if (grn_remote_build(&s->job, &s->options, result, connection, &failure))
-		return true;
-	if (s->spec.device == GRN_DEVICE_GPU)
+	if (!s->elsewhere->build(&s->job, s->connection ? s->connection : "", result, &failure))
 		fail_build(s, &failure);
-	snprintf(text, sizeof(text), "building on this host: %.400s", failure.text);
-	host_notice(s, text, failure.hint);
-	if (!s->opened)
-		open_device(s);
-	return false;
 }
 
 /*
@@ -701,18 +704,17 @@ static void
 serve_build(Server *s, GrnPool **pool)
 {
 	GrnMsg		msg = {0};
-	GrnConnection *connection = NULL;
 	GrnFailure	failure;
 
 	await_start(s);
-	if (!spec_makes_sense(&s->spec))
+	if (!spec_makes_sense(s))
 		violation(s, "a START that makes no sense");
 	msg.type = GRN_MSG_HELLO;
 	msg.arg[0] = GRN_PROTOCOL_VERSION;
 	send_message(s, &msg);
 	if (!*pool)
 	{
-		if (s->spec.remote == GRN_REMOTE_NONE)
+		if (!s->elsewhere)
 			open_device(s);
 		*pool = grn_pool_start((int) s->spec.threads);
 	}
@@ -727,7 +729,9 @@ serve_build(Server *s, GrnPool **pool)
 	s->job = (GrnBuild) {.spec = &s->spec, .host = s->host, .threads = grn_pool_parallel(*pool),
 						 .vectors = s->segments[GRN_SEG_VECTORS].base};
 	memset(&msg, 0, sizeof(msg));
-	if (!build_there(s, &msg.u.result, &connection))
+	if (s->elsewhere)
+		build_elsewhere(s, &msg.u.result);
+	else
 	{
 		await_build(s, *pool);
 		take_build(s);
@@ -736,26 +740,26 @@ serve_build(Server *s, GrnPool **pool)
 	}
 	pthread_mutex_lock(&s->mutex);
 	__atomic_store_n(&s->started, false, __ATOMIC_RELAXED);
-	if (connection == NULL)
+	if (!s->elsewhere)
 		keep_result(s);
 	s->build = false;
 	s->rows = 0;
 	s->result = msg.u.result;
-	s->built = connection == NULL;
+	s->built = !s->elsewhere;
 	__atomic_store_n(&s->status, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
 	send_message(s, &msg);
-	if (connection)
+	if (s->elsewhere)
 	{
 		/* The leader writes pages meanwhile.  After a build on another host this process ends. */
-		grn_remote_end(connection);
+		s->elsewhere->end();
 		_exit(0);
 	}
 }
 
 int
-grn_serve(int fd)
+grn_serve(int fd, const GrnElsewhere *elsewhere)
 {
 	static Server s;
 	GrnHost		host = {&s, host_need, host_expect, host_device, host_phase, host_notice, host_rows,
@@ -766,6 +770,7 @@ grn_serve(int fd)
 	s.fd = fd;
 	s.status = 1;
 	s.host = &host;
+	s.elsewhere = elsewhere;
 	pthread_mutex_init(&s.mutex, NULL);
 	pthread_cond_init(&s.changed, NULL);
 	if (pthread_create(&s.listener, NULL, listen_main, &s) != 0)

@@ -105,7 +105,7 @@ typedef struct GrnFormInfo
 } GrnFormInfo;
 
 /* Returns the entry of a form, or NULL if id, which may come from elsewhere, is no form. */
-extern const GrnFormInfo *grn_form(uint32_t id);
+extern GRN_EXPORT const GrnFormInfo *grn_form(uint32_t id);
 /*
  * Returns the entry if records may keep, in this form, rows of a type whose own form is
  * `rows`.  Otherwise returns NULL.
@@ -132,7 +132,7 @@ grn_form_bytes(GrnForm form, size_t n)
 }
 
 /* Returns the smallest form that holds all n floats exactly with own_head. */
-extern GrnForm grn_form_smallest(const float *x, size_t n);
+extern GRN_EXPORT GrnForm grn_form_smallest(const float *x, size_t n);
 /* Whether rotated forms are accurate enough for a comparison. */
 static inline bool
 grn_rotated_serves(GrnComparison comparison)
@@ -153,7 +153,7 @@ extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
  * grn_form_store() returns whether the stored form is exact.
  */
 extern bool grn_form_store(GrnForm form, const float *x, size_t n, void *out);
-extern void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
+extern GRN_EXPORT void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
 /* Converts numbers [from, from + n) of a stored vector to floats. */
 extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t n, float *out);
 

@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* For functions that the libraries of other extensions call (am/export.h). */
+#define GRN_EXPORT __attribute__((visibility("default")))
+
 #define GRN_MAX_DIM 16000		/* pgvector's limit for types vector and halfvec */
 #define GRN_MOST_DIMS 64000		/* dimensions of rows in any form: pgvector's limit for bits */
 #define GRN_MIN_DEGREE 8

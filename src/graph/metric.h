@@ -136,7 +136,7 @@ typedef struct GrnMetricInfo
 } GrnMetricInfo;
 
 /* Returns the entry of a metric, or NULL if id, which may come from elsewhere, is no metric. */
-extern const GrnMetricInfo *grn_metric(uint32_t id);
+extern GRN_EXPORT const GrnMetricInfo *grn_metric(uint32_t id);
 /* Whether p is an entry of the table. */
 extern bool grn_is_metric(const void *p);
 /* Returns the metric's name in GRN_METRICS. */

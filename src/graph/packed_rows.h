@@ -8,7 +8,7 @@
 #include "graph/rows.h"
 
 /* Whether a form, a number from elsewhere, packs rows into no more bytes. */
-extern bool grn_may_pack(const GrnRows *rows, uint32_t form);
+extern GRN_EXPORT bool grn_may_pack(const GrnRows *rows, uint32_t form);
 /* Returns the shortest form that holds rows [first, first + n) exactly. */
 extern GrnForm grn_pack_form(const GrnRows *rows, size_t first, size_t n);
 /*

@@ -32,7 +32,7 @@ typedef struct GrnRows
 #define GRN_ROW_ALIGN 16		/* rows begin at multiples of GRN_ROW_ALIGN */
 
 /* Returns the bytes of a row: the stored vector, and the GrnScale if the row is scaled. */
-extern size_t grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim);
+extern GRN_EXPORT size_t grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim);
 
 static inline const void *
 grn_row(const GrnRows *rows, size_t i)
@@ -99,6 +99,6 @@ extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *p
  * Returns the smallest form that holds all rows.  came: the form in which the rows came.
  * needed: one bit for each GrnForm that a row needs (grn_form_smallest()).
  */
-extern GrnForm grn_rows_form(uint32_t needed, GrnForm came);
+extern GRN_EXPORT GrnForm grn_rows_form(uint32_t needed, GrnForm came);
 
 #endif							/* GRN_ROWS_H */

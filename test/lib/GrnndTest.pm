@@ -49,12 +49,13 @@ sub compile_standin
 	compile_c("$top/test/unit/gpu_standin.c", $to, "-pthread -I$top/src -I$top @objects -lm -ldl -lrt");
 }
 
-# The extension and the functions of recall.sql; and table queries (id, v) with
-# $n rows of the given dimensions that no other points() are.
+# The extension (grnnd, or one that requires it) and the functions of recall.sql; and table
+# queries (id, v) with $n rows of the given dimensions that no other points() are.
 sub setup_grnnd
 {
-	my ($node, $dim, $n) = @_;
-	$node->safe_psql('postgres', "CREATE EXTENSION grnnd CASCADE;\n"
+	my ($node, $dim, $n, $extension) = @_;
+	$extension //= 'grnnd';
+	$node->safe_psql('postgres', "CREATE EXTENSION $extension CASCADE;\n"
 		  . slurp_file("$lib/recall.sql")
 		  . "CREATE TABLE queries AS SELECT * FROM points(1000001, 1000000 + $n, $dim, 1);");
 }

@@ -69,7 +69,7 @@ sub migration_node
 	$node->append_conf('postgresql.conf', join("\n", 'autovacuum = off', 'grnnd.build_device = cpu',
 		'max_parallel_workers_per_gather = 0', ''));
 	$node->start;
-	setup_grnnd($node, 4, 1);
+	setup_grnnd($node, 4, 1, 'grnnd_tools');
 	$node->safe_psql('postgres', slurp_file("$FindBin::Bin/../lib/migration.sql") . q(
 		CREATE TABLE base AS SELECT i AS id, i % 10 AS kind, spread(i) AS v FROM generate_series(1, 3000) i;
 		DROP TABLE queries;

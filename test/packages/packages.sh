@@ -4,7 +4,7 @@
 #   deb     .deb of PostgreSQL MAJOR (15) with Debian's tools, lintian, and trial.sh in a clean Debian root
 #   rpm     .rpm by grnnd.spec against Debian's PostgreSQL, rpmlint; installed, tried and removed there
 #   container   the images of the Containerfile that need no GPU, by buildah on a stand-in of their base
-#   arm64   the library and the builder of CPUs for 64-bit Arm; the builder runs under qemu
+#   arm64   the libraries and the builder of CPUs for 64-bit Arm; the builder runs under qemu
 #
 # debian/ is made there from control.in and rules, since dpkg wants it at the top.  pgvector is that
 # of Debian's source package, built for MAJOR by its own rules, where Debian has no package of it.
@@ -151,8 +151,8 @@ hardened()
 {
 	local files
 
-	mapfile -t files < <(find "$1" -type f \( -name grnnd.so -o -name 'grnnd_build*' \))
-	[ ${#files[@]} -ge 2 ] || die "no library and builder in $1"
+	mapfile -t files < <(find "$1" -type f \( -name 'grnnd*.so' -o -name 'grnnd_build*' \))
+	[ ${#files[@]} -ge 5 ] || die "no libraries and programs in $1"
 	bash "$TOP/test/hardened.sh" "${files[@]}" || die "not hardened"
 	echo "ok hardened: ${#files[@]} files"
 }
@@ -234,7 +234,7 @@ make_container()
 	done
 	box=$(bud from --pull=never "grnnd-extension") || die "no image grnnd-extension"
 	folder=$(bud mount "$box") || die "no image grnnd-extension"
-	(cd "$folder" && ls lib/grnnd.so lib/grnnd_build share/extension/grnnd.control) || die "the image of files alone lacks some"
+	(cd "$folder" && ls lib/grnnd{,_tools,_build_server}.so lib/grnnd_build{,_remote} share/extension/grnnd{,_tools,_build_server}.control) || die "the image of files alone lacks some"
 	hardened "$folder"
 	bud rm "$box" >/dev/null
 	box=$(bud from --pull=never "grnnd-cpu") || die "no image grnnd-cpu"
@@ -293,8 +293,8 @@ make_arm64()
 	include=/usr/include/postgresql/$PG_MAJOR/server
 	quietly arm64 make -C "$folder" -j"$CPUS" PG_CONFIG="/usr/lib/postgresql/$PG_MAJOR/bin/pg_config" WITH_CUDA=no \
 		CC=$triplet-gcc AR=$triplet-ar PG_INCLUDE="$apt/root$include" VECTOR_INCLUDE="$VECTOR_ROOT$include/extension/vector" \
-		includedir_server="$apt/root$include"
-	file "$folder/grnnd.so" "$folder/grnnd_build"
+		includedir_server="$apt/root$include" grnnd_build grnnd_tools.so grnnd_build_server.so
+	file "$folder"/grnnd*.so "$folder/grnnd_build"
 	QEMU_LD_PREFIX=/usr/$triplet qemu-aarch64-static "$folder/grnnd_build" --help | head -n 3
 }
 

@@ -56,6 +56,9 @@ ok "CREATE INDEX" grep -q "has been built on CPU cores: 5000 rows" <<<"$said"
 ok "a query by the index" [ "$(sql "$query")" = 7 ]
 ok "its plan" grep -q "Index Scan using i" <<<"$(sql "${query/SELECT id/EXPLAIN SELECT id}")"
 ok "the index holds together" [ "$(sql "SELECT count(*) FROM grnnd_check('i', true)")" = 0 ]
+ok "CREATE EXTENSION grnnd_tools" sql "CREATE EXTENSION grnnd_tools"
+ok "CREATE EXTENSION grnnd_build_server" sql "CREATE EXTENSION grnnd_build_server; DROP EXTENSION grnnd_build_server"
+ok "a graph of all rows" [ "$(sql "SELECT count(*) FROM grnnd_graph('t', 'v', 1)")" = 5000 ]
 sql "SELECT * FROM grnnd_devices()"
 
 if compgen -G "/debs/*-cuda_*.deb" >/dev/null; then
@@ -73,7 +76,7 @@ if [ "$kind" = deb ]; then
 	ok "the packages are removed" eval "apt-get purge -y 'postgresql-$major-grnnd*' >/tmp/apt.log 2>&1"
 	files >/tmp/after
 	ok "nothing is left of them" diff /tmp/before /tmp/after
-	ok "no library is left" [ ! -e "$libdir/grnnd.so" ]
+	ok "no library is left" eval "! compgen -G '$libdir/grnnd*' >/dev/null"
 fi
 ok "the server goes on" [ "$(sql "SELECT count(*) FROM t")" = 5000 ]
 pg_ctlcluster "$major" main stop

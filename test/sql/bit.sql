@@ -1,6 +1,6 @@
 -- Type bit and the Hamming distance: one bit a number in the build, on disk and in queries.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 CREATE SCHEMA test_bit;
 SET search_path = test_bit, public;
 SET grnnd.build_device = cpu;

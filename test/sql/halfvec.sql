@@ -1,6 +1,6 @@
 -- Type halfvec: 16 bits a number in the build, on disk and in queries, and rows in exact order.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 CREATE SCHEMA test_halfvec;
 SET search_path = test_halfvec, public;
 SET grnnd.build_device = cpu;

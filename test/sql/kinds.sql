@@ -1,6 +1,6 @@
 -- Every kind of table and index, and every command that rewrites one.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 CREATE SCHEMA test_kinds;
 SET search_path = test_kinds, public;
 SET grnnd.build_device = cpu;

@@ -1,7 +1,7 @@
 -- L1, whose graph and codes go by the Euclidean distance of the same rows: builds, writes,
 -- order and recall against the exact answer.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 CREATE SCHEMA test_l1;
 SET search_path = test_l1, public;
 SET grnnd.build_device = cpu;

@@ -1,6 +1,6 @@
 -- grnnd_migrate(): from pgvector's index methods to grnnd, with all that an index has.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 SET grnnd.build_device = cpu;
 -- places and names that want quotes; functions must not depend on the search path
 CREATE SCHEMA "Test migrate";

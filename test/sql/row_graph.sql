@@ -1,7 +1,7 @@
 -- grnnd_graph() and grnnd_graph_by(): each row's nearest rows, against a join of the table with
 -- itself.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 RESET client_min_messages;
 CREATE SCHEMA test_row_graph;
 SET search_path = test_row_graph, public;

@@ -1,6 +1,6 @@
 -- Ordered scans: right rows, right order, under every distance and kind of record.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 CREATE SCHEMA test_scan;
 SET search_path = test_scan, public;
 SET grnnd.build_device = cpu;

@@ -1,7 +1,7 @@
 -- sparsevec: records keep sketches of rows, and scans rank by the rows that they read of the
 -- table.
 SET client_min_messages = warning;
-CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
+CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
 RESET client_min_messages;
 CREATE SCHEMA test_sparsevec;
 SET search_path = test_sparsevec, public;

@@ -31,7 +31,7 @@ max_parallel_maintenance_workers = 0
 $node->start;
 my $options = 't1 = 1, t2 = 1';
 $node->safe_psql('postgres', qq(
-	CREATE EXTENSION grnnd CASCADE;
+	CREATE EXTENSION grnnd_tools CASCADE;
 	CREATE TABLE plain (id int, text text, e vector(384));
 	ALTER TABLE plain ALTER e SET STORAGE plain, ALTER text SET STORAGE plain;
 	COPY plain FROM '$sample';

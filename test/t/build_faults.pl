@@ -22,7 +22,7 @@ $node->init;
 $node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_timeout = 1min\nmax_prepared_transactions = 2\ngrnnd.build_in_backend = off\n");
 $node->start;
 $node->safe_psql('postgres', q(
-	CREATE EXTENSION grnnd CASCADE;
+	CREATE EXTENSION grnnd_tools CASCADE;
 	CREATE TABLE t (id int, e vector(8));
 	INSERT INTO t SELECT i, ARRAY[i, i % 7, i % 11, 1, 2, 3, 4, 5]::vector
 	FROM generate_series(1, 1000) i));

@@ -29,12 +29,12 @@ $node->start;
 my ($host, $port) = ($node->host, $node->port);
 my $user = $node->safe_psql('postgres', 'SELECT quote_literal(current_user)');
 $node->safe_psql('postgres', qq(
-	CREATE EXTENSION grnnd CASCADE;
+	CREATE EXTENSION grnnd_build_server CASCADE;
 	CREATE SERVER same FOREIGN DATA WRAPPER grnnd_build OPTIONS (host '$host', port '$port', dbname 'postgres');
 	CREATE USER MAPPING FOR CURRENT_USER SERVER same OPTIONS (user $user);
 	CREATE TABLE t AS SELECT ARRAY[i, i % 7, 0.5, 1]::vector(4) AS v FROM generate_series(1, 50) i));
 
-# checksum.c: four sums of words side by side
+# wire.h: four sums of words side by side
 sub checksum
 {
 	use integer;

@@ -29,7 +29,7 @@ max_parallel_maintenance_workers = 1
 min_parallel_table_scan_size = 1MB
 ));
 $node->start;
-setup_grnnd($node, 16, 20);
+setup_grnnd($node, 16, 20, 'grnnd_tools');
 # every 20th row twice
 $node->safe_psql('postgres', q(
 	CREATE TABLE t (id int, v vector(16));

@@ -61,7 +61,8 @@ $builder->safe_psql('postgres', q(
 	CREATE ROLE open LOGIN;
 	CREATE SCHEMA "Odd name";
 	CREATE EXTENSION vector;
-	CREATE EXTENSION grnnd SCHEMA "Odd name";
+	CREATE EXTENSION grnnd;
+	CREATE EXTENSION grnnd_build_server SCHEMA "Odd name";
 	GRANT USAGE ON SCHEMA "Odd name" TO remote, tls, open, weak;
 	GRANT EXECUTE ON FUNCTION "Odd name".grnnd_serve_build(bytea) TO remote, tls, open));
 $builder->safe_psql('postgres', 'CREATE DATABASE bare');
@@ -73,7 +74,7 @@ $node->init;
 $node->append_conf('postgresql.conf', $common);
 $node->start;
 $node->safe_psql('postgres', qq(
-	CREATE EXTENSION grnnd CASCADE;
+	CREATE EXTENSION grnnd_build_server CASCADE;
 	CREATE SERVER far FOREIGN DATA WRAPPER grnnd_build
 		OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres', sslmode 'disable');
 	CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user 'remote', password 'right');
@@ -133,12 +134,12 @@ cmp_ok(length $log, '<', 20000, 'without its rows, which are 150,000 bytes');
 # temporary file.  Rows that come with the error stay out of the log, too.
 options(q(SERVER far OPTIONS (ADD options
 	'-c maintenance_work_mem=1GB -c grnnd.build_threads=30 -c max_parallel_maintenance_workers=30 -c log_parameter_max_length_on_error=-1')));
-$builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd.serve_memory = '1MB'));
-$builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd.serve_threads = 2));
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd_build_server.memory = '1MB'));
+$builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd_build_server.threads = 2));
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET temp_file_limit = '1MB'));
 $logged = -s $builder->logfile;
 like(as('gpu', 'CREATE INDEX ON wide USING grnnd (v)'),
-	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit, or grnnd.serve_memory/s, 'limits of the role there');
+	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit, or grnnd_build_server.memory/s, 'limits of the role there');
 $log = substr slurp_file($builder->logfile), $logged;
 like($log, qr/ERROR:  temporary file size exceeds/, 'the error is logged there');
 cmp_ok(length $log, '<', 20000, 'without the rows of its request');
@@ -152,9 +153,9 @@ $node->safe_psql('postgres', 'DROP INDEX here, there');
 ok($builder->poll_query_until('postgres', q(SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'remote')), 'the session there ends');
 unlike(substr(slurp_file($builder->logfile), $logged), qr/WARNING/, 'and its log has no complaint');
 # An option of the connection that only superusers may set would have put the default in the role's place.
-options(q(SERVER far OPTIONS (SET options '-c grnnd.serve_memory=100GB')));
+options(q(SERVER far OPTIONS (SET options '-c grnnd_build_server.memory=100GB')));
 like(as('gpu', 'CREATE INDEX ON t USING grnnd (floats)'),
-	qr/42501: build server: permission denied to build with the setting "grnnd.serve_memory"/, 'a limit that the client sets');
+	qr/42501: build server: permission denied to build with the setting "grnnd_build_server.memory"/, 'a limit that the client sets');
 options(q(SERVER far OPTIONS (SET options '-c grnnd.build_threads=30')));
 
 # one pass, so that faults below have indexes to be compared with
@@ -173,7 +174,7 @@ sub options
 
 like(as('gpu', $create, 'nowhere'), qr/42704: server "nowhere" does not exist/, 'no such server');
 options(q(SERVER far OPTIONS (SET dbname 'bare')));
-like(as('gpu', $create), qr/55000: the build server's database has no extension grnnd/, 'no extension there');
+like(as('gpu', $create), qr/55000: the build server's database has no extension grnnd_build_server/, 'no extension there');
 options(q(SERVER far OPTIONS (SET dbname 'absent')));
 like(as('gpu', $create), qr/08001: could not connect.*"absent" does not exist/, 'no such database');
 options(q(SERVER far OPTIONS (SET dbname 'postgres')), q(USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (SET password 'wrong')));
@@ -226,11 +227,16 @@ like(as('gpu', q(ALTER SERVER far OPTIONS (ADD passwd 'x'))), qr/HV00D: invalid 
 like(as('gpu', q(LOAD 'grnnd'; SET ROLE owner; SET grnnd.build_server = '')), qr/42501: permission denied to set parameter/, 'a superuser\'s setting');
 like(as('cpu', q(SET ROLE owner; SELECT grnnd_serve_build(''))), qr/42501: permission denied for function/, 'a function that is granted');
 like(as('cpu', q(SELECT grnnd_serve_build(''))), qr/08P01: .*it is too short/, 'a frame that is too short');
+like(as('cpu', q(LOAD 'grnnd_build_server'; SET ROLE owner; SET grnnd_build_server.memory = '9GB')), qr/42501: permission denied to set/,
+	'a limit of superusers');
+like(as('cpu', q(SET ROLE owner; CREATE SERVER own FOREIGN DATA WRAPPER grnnd_build)), qr/42501: permission denied for foreign-data wrapper/,
+	'a wrapper that is granted');
+like(as('cpu', q(SET ROLE owner; SELECT grnnd_build_validator('{}', 0))), qr/42501: permission denied for function/, 'PostgreSQL\'s to call');
 like(as('cpu', q(SELECT grnnd_serve_build(decode(repeat('00', 64), 'hex')))), qr/08P01: .*it is no frame/, 'zeroes');
 
 # what is said there may be cut in the middle of a letter, and is a NOTICE all the same
 $node->safe_psql('postgres', q(CREATE DATABASE letters ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0));
-$node->safe_psql('letters', qq(CREATE EXTENSION grnnd CASCADE; CREATE TABLE small (v vector(8)); INSERT INTO small VALUES ('[1,2,3,4,5,6,7,8]');
+$node->safe_psql('letters', qq(CREATE EXTENSION grnnd_build_server CASCADE; CREATE TABLE small (v vector(8)); INSERT INTO small VALUES ('[1,2,3,4,5,6,7,8]');
 	CREATE SERVER far FOREIGN DATA WRAPPER grnnd_build OPTIONS (host '127.0.0.1', port '$port', dbname 'postgres', options '');
 	CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (user 'remote', password 'right')));
 for my $before ('', 'x')
@@ -240,6 +246,37 @@ for my $before ('', 'x')
 		  . "\xa6\xd0" x 400 . "'); SET grnnd.build_server = far; CREATE INDEX ON small USING grnnd (v)", stderr => \$err, on_error_stop => 0);
 	like($err, qr/NOTICE:  building on this host: could not connect.*client_min_messages/, "letters that are cut ($before)");
 	unlike($err, qr/ERROR/, 'the index is built');
+}
+
+# ---- a host without the extension's library ----
+
+SKIP:
+{
+	my ($bin, $lib, $share) = map { qx($ENV{PG_CONFIG} --$_) =~ s/\n//r } 'bindir', 'pkglibdir', 'sharedir';
+	my $installed = $bin =~ s{/[^/]*$}{}r;
+	skip 'an installation in several folders', 3 if grep { index($_, "$installed/") != 0 } $lib, $share;
+	my $without = "$installed.without";
+	system("rm -rf '$without' && cp -al '$installed' '$without'") == 0 or die 'no copy';
+	unlink $without . substr($lib, length $installed) . '/grnnd_build_server.so' or die "no library: $!";
+	my $bare = PostgreSQL::Test::Cluster->new('without', install_path => $without);
+	$bare->init;
+	$bare->append_conf('postgresql.conf', $common);
+	$bare->start;
+	my ($err, $out);
+	$bare->psql('postgres', q(CREATE EXTENSION grnnd CASCADE;
+		CREATE TABLE small AS SELECT ARRAY[i, i % 7]::vector(2) AS v FROM generate_series(1, 100) i;
+		\\set VERBOSITY verbose
+		SET grnnd.build_server = far;
+		CREATE INDEX ON small USING grnnd (v)), stderr => \$err, on_error_stop => 0);
+	like($err, qr/58P01: a build on another host needs the extension grnnd_build_server\nDETAIL:  There is no file "\S+".\nHINT:  Install/,
+		'no library');
+	is($bare->safe_psql('postgres', q(SET grnnd.build_device = cpu; SET grnnd.build_server = far;
+		CREATE INDEX small_idx ON small USING grnnd (v); SELECT count(*) FROM grnnd_check('small_idx', true))), '0',
+		'the index itself needs none');
+	$bare->psql('postgres', 'CREATE EXTENSION grnnd_build_server', stderr => \$err);
+	like($err, qr/could not access file "\S*grnnd_build_server"/, 'nor can the extension be created');
+	$bare->stop;
+	system("rm -rf '$without'");
 }
 
 # ---- TLS ----

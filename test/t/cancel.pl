@@ -26,7 +26,7 @@ grnnd.build_in_backend = off
 grnnd.build_timeout = 1s
 ));
 $node->start;
-setup_grnnd($node, 64, 5);
+setup_grnnd($node, 64, 5, 'grnnd_tools');
 $node->safe_psql('postgres', q(
 	CREATE TABLE t (id int, v vector(64));
 	INSERT INTO t SELECT * FROM points(1, 8000, 64, 1);

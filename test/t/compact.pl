@@ -28,7 +28,7 @@ max_parallel_maintenance_workers = 0
 wal_consistency_checking = 'generic'
 ));
 $node->start;
-setup_grnnd($node, 8, 1);
+setup_grnnd($node, 8, 1, 'grnnd_tools');
 
 # The glosses' vectors of 384 small integers; in pairs, those of 768.
 open(my $f, '<:raw', "$FindBin::Bin/../data/glosses.i8") or die;

@@ -57,6 +57,8 @@ sub fixture
 	my @parts = split /^-- (?=\w+:$)/m, slurp_file("$top/test/lib/docs.sql");
 	my %part = map { /^(\w+):\n(.*)/s ? ($1 => $2) : () } @parts;
 	return $part{hnsw} if $page eq 'README.md';
+	# (the page has made the extension in a block for the shell)
+	$part{items} .= "CREATE EXTENSION grnnd_tools;\n" if $page eq 'doc/grnnd-hosts.md';
 	return "$part{hnsw}$part{items}" if $page ne 'doc/grnnd-examples.md';
 	my $copy = '';
 	for my $name ('glosses', 'queries')
@@ -131,24 +133,34 @@ for my $page (@pages)
 	check_links($page);
 }
 
-# The reference names every setting, every function that users call, every storage parameter.
-my $reference = slurp_file("$top/doc/grnnd.md");
-my @names = split /\n/, $node->safe_psql('README_md', q(
-	LOAD 'grnnd';
-	SELECT name FROM pg_settings WHERE name LIKE 'grnnd.%' AND name NOT LIKE '%test%'
-	UNION ALL
-	SELECT DISTINCT c.relname FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'
-	WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'grnnd') AND c.relkind IN ('v', 'r')
-	UNION ALL
-	SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
-	WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'grnnd') AND proname LIKE 'grnnd\_%'
-		AND proname <> 'grnnd_migrate_swap'
-		AND prorettype <> 'internal'::regtype AND NOT 'internal'::regtype = ANY (proargtypes::oid[])
-	ORDER BY 1));
-# (t1 and t2 are of builds with test points alone)
-push @names, grep { !/^t[12]$/ } slurp_file("$top/src/am/options.c") =~ /add_\w+_reloption\(kind, "(\w+)"/g;
-cmp_ok(scalar @names, '>', 25, 'there are settings, functions and storage parameters');
-is(join(' ', grep { $reference !~ /`\Q$_\E\b/ } @names), '', 'the reference names them all');
+# The page of each extension names every setting, view and function for users; the reference names
+# every storage parameter.
+my %reference = ('grnnd' => 'grnnd', 'grnnd_tools' => 'grnnd-tools', 'grnnd_build_server' => 'grnnd-build-server');
+$node->safe_psql('README_md', 'CREATE EXTENSION grnnd_build_server');
+my @unnamed;
+my $names = 0;
+for my $extension (sort keys %reference)
+{
+	my $reference = slurp_file("$top/doc/$reference{$extension}.md");
+	my @names = split /\n/, $node->safe_psql('README_md', qq(
+		LOAD '$extension';
+		SELECT name FROM pg_settings WHERE name LIKE '$extension.%' AND name NOT LIKE '%test%'
+		UNION ALL
+		SELECT DISTINCT c.relname FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$extension') AND c.relkind IN ('v', 'r')
+		UNION ALL
+		SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$extension') AND proname LIKE 'grnnd\\_%'
+			AND prorettype <> 'internal'::regtype AND NOT 'internal'::regtype = ANY (proargtypes::oid[])
+		ORDER BY 1));
+	# (t1 and t2 are of builds with test points alone)
+	push @names, grep { !/^t[12]$/ } slurp_file("$top/src/am/options.c") =~ /add_\w+_reloption\(kind, "(\w+)"/g
+		if $extension eq 'grnnd';
+	push @unnamed, grep { $reference !~ /`\Q$_\E\b/ } @names;
+	$names += @names;
+}
+cmp_ok($names, '>', 25, 'there are settings, functions and storage parameters');
+is("@unnamed", '', 'the pages name them all');
 
 # make install has put the pages where PostgreSQL's own are.
 chomp(my $folder = `$ENV{PG_CONFIG} --docdir`);

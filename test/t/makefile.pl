@@ -24,7 +24,7 @@ sub make
 case \$1 in
 	--version) echo "PostgreSQL 17beta1 (Debian)" ;;
 	--pgxs) echo $named_pgxs ;;
-	--includedir-server) echo $include ;;
+	--includedir-server | --includedir) echo $include ;;
 esac
 END
 	close $file;
@@ -42,6 +42,8 @@ like(said("$dir/none"), qr/there is no program '.*none'.*postgresql-server-dev-N
 like(make("$dir/none.mk"), qr/no .*none\.mk\. Install postgresql-server-dev-17 /, 'no makefiles');
 like(make($pgxs), qr/no .*postgres\.h\. Install postgresql-server-dev-17 /, 'no postgres.h, nor a vector.h');
 append_to_file("$include/postgres.h", '');
+like(make($pgxs), qr/no .*libpq-fe\.h\. Install libpq-dev /, 'no libpq-fe.h');
+append_to_file("$include/libpq-fe.h", '');
 like(make($pgxs), qr/no .*vector\.h\. Install pgvector .*postgresql-17-pgvector /, 'no vector.h');
 mkdir "$include/$_" for 'extension', 'extension/vector';
 append_to_file("$include/extension/vector/vector.h", '');
@@ -52,7 +54,7 @@ unlike(make($pgxs), qr/\*\*\*/, 'all is there');
 # A first build for many kinds of GPU says what is quicker; a stand-in for nvcc knows three.
 my $copy = "$dir/copy";
 mkdir $copy;
-system("tar -C '$source' -cf - Makefile cuda src sql doc | tar -C '$copy' -xf - --exclude='*.o'") == 0 or die 'no copy';
+system("tar -C '$source' -cf - Makefile grnnd.control cuda src sql doc | tar -C '$copy' -xf - --exclude='*.o'") == 0 or die 'no copy';
 $source = $copy;
 append_to_file("$dir/nvcc", "#!/bin/sh\nprintf 'sm_80\\nsm_90\\nsm_121\\n'\n");
 chmod 0755, "$dir/nvcc";

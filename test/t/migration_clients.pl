@@ -21,7 +21,7 @@ my $node = PostgreSQL::Test::Cluster->new('clients');
 $node->init;
 $node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_device = cpu\nmax_connections = 50\n");
 $node->start;
-$node->safe_psql('postgres', 'CREATE EXTENSION grnnd CASCADE');
+$node->safe_psql('postgres', 'CREATE EXTENSION grnnd_tools CASCADE');
 
 local $ENV{PGHOST} = $node->host;
 local $ENV{PGPORT} = $node->port;

@@ -12,7 +12,7 @@ $node->init;
 $node->append_conf('postgresql.conf', "autovacuum = off\ngrnnd.build_device = auto\ngrnnd.build_threads = 1\n");
 $node->start;
 $node->safe_psql('postgres', q(
-	CREATE EXTENSION grnnd CASCADE;
+	CREATE EXTENSION grnnd_tools CASCADE;
 	CREATE TABLE t (id int, e vector(8));
 	SELECT setseed(0.5);
 	INSERT INTO t SELECT i, ARRAY[random(), random(), random(), random(), random(), random(), random(), random()]::vector

@@ -25,7 +25,7 @@ close $inherited;
 $node->safe_psql('postgres', q(
 	CREATE ROLE weak LOGIN;
 	CREATE ROLE rich LOGIN;
-	CREATE EXTENSION grnnd CASCADE;
+	CREATE EXTENSION grnnd_tools CASCADE;
 	GRANT CREATE ON SCHEMA public TO weak, rich;
 	SET ROLE rich;
 	CREATE TABLE t (id int PRIMARY KEY, v vector(3));
@@ -59,7 +59,7 @@ for my $sql (
 	(map { my $set = $_; map { "$load $_ $set" . (/FUNCTION/ ? ' RETURN 1' : '') }
 			'SET', 'ALTER ROLE weak SET', 'CREATE FUNCTION f() RETURNS int LANGUAGE sql SET' }
 		q(grnnd.builder_path = '/bin/true'), q(grnnd.gpu_devices = '1'), 'grnnd.gpu_memory_limit = 1024',
-		'grnnd.build_timeout = 9000', 'grnnd.serve_memory = 9000', 'grnnd.serve_threads = 99', 'grnnd.build_device = cpu', q(grnnd.build_server = 'x')),
+		'grnnd.build_timeout = 9000', 'grnnd.build_device = cpu', q(grnnd.build_server = 'x')),
 	q(ALTER SYSTEM SET grnnd.builder_path = '/bin/true'),
 	# functions on others' tables, and those that start a program
 	q(SELECT * FROM grnnd_check('t_v')),
@@ -112,7 +112,7 @@ ok(!-e "$dir/sprung", 'that program never ran');
 # ---- what is installed is hardened ----
 
 my $installed = qx($ENV{PG_CONFIG} --pkglibdir) =~ s/\n//r;
-is(qx(bash "$FindBin::Bin/../hardened.sh" "$installed/grnnd.so" "$installed/grnnd_build" 2>&1), '', 'library and builder are hardened');
+is(qx(bash "$FindBin::Bin/../hardened.sh" "$installed"/grnnd*.so "$installed"/grnnd_build* 2>&1), '', 'libraries and builder are hardened');
 
 # ---- an owner's code has the owner's rights, whoever calls ----
 
@@ -218,6 +218,7 @@ $node->safe_psql('', q(
 	END $do$;
 	RESET ROLE;
 	CREATE EXTENSION grnnd SCHEMA open;
+	CREATE EXTENSION grnnd_tools SCHEMA open;
 	SET ROLE rich;
 	SET search_path = public;
 	CREATE TABLE t (id int, tags int[], v vector(3));

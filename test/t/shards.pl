@@ -24,7 +24,7 @@ max_parallel_workers_per_gather = 0
 fsync = off
 ));
 	$node->start;
-	setup_grnnd($node, 16, 10);
+	setup_grnnd($node, 16, 10, 'grnnd_tools');
 	$node;
 } 'shards_front', 'shards_one', 'shards_two';
 
@@ -46,7 +46,7 @@ for my $i (0, 1)
 	my $values = $i == 0 ? '(2, 3)' : '(4, 5)';
 	$front->safe_psql('postgres', sprintf(q(
 		CREATE SERVER shard%d FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '%s', port '%d', dbname 'postgres',
-			extensions 'vector, grnnd', async_capable 'true',
+			extensions 'vector, grnnd_tools', async_capable 'true',
 			options '-c grnnd.ef_search=300');
 		CREATE USER MAPPING FOR PUBLIC SERVER shard%d OPTIONS (user '%s', password_required 'false');
 		CREATE FOREIGN TABLE items_%d PARTITION OF items FOR VALUES IN %s SERVER shard%d OPTIONS (table_name 'items');
@@ -190,8 +190,8 @@ refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"id = id or id\": 1}')"
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"id\": \"x\"}')", qr/invalid input syntax for type integer/, 'a value of another type');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"v\": \"$query\"}')", qr/cannot filter by column "v" of type public\.vector/, 'a type of an extension');
 refused("ALTER SERVER shard1 OPTIONS (DROP extensions); $call(NULL::items, 'v', '<->', '$query', 10)",
-	qr/server "shard1" is not told .*\n.*ALTER SERVER \.\.\. OPTIONS \(ADD extensions 'vector, grnnd'\)/, 'a server that would send all rows');
-$front->safe_psql('postgres', q(ALTER SERVER shard1 OPTIONS (ADD extensions 'grnnd,vector')));
+	qr/server "shard1" is not told .*\n.*ALTER SERVER \.\.\. OPTIONS \(ADD extensions 'vector, grnnd_tools'\)/, 'a server that would send all rows');
+$front->safe_psql('postgres', q(ALTER SERVER shard1 OPTIONS (ADD extensions 'grnnd_tools,vector')));
 
 # The caller's privileges count, and policies are not passed by.
 $front->safe_psql('postgres', q(CREATE ROLE reader; GRANT SELECT ON items, items_0, items_here TO reader));

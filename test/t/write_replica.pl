@@ -20,7 +20,7 @@ wal_consistency_checking = 'generic'
 wal_keep_size = 2GB
 ));
 $primary->start;
-setup_grnnd($primary, 64, 20);
+setup_grnnd($primary, 64, 20, 'grnnd_tools');
 $primary->safe_psql('postgres', q(
 	CREATE TABLE t (id int PRIMARY KEY, v vector(64));
 	INSERT INTO t SELECT * FROM points(1, 2000, 64, 1);

@@ -13,7 +13,7 @@
 #include "graph/construct/connect.h"
 #include "graph/construct/descent.h"
 #include "graph/construct/duplicates.h"
-#include "graph/checksum.h"
+#include "build_server/wire.h"
 #include "graph/metric.h"
 #include "graph/stored/codec.h"
 #include "graph/stored/own.h"
@@ -249,25 +249,6 @@ bytes_mapped(pid_t pid, bool writable)
 	return bytes;
 }
 
-/* Threads of a process. */
-static inline int
-threads_of(pid_t pid)
-{
-	char		path[64];
-	char		line[256];
-	int			threads = 0;
-	FILE	   *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
-	f = fopen(path, "r");
-	CHECK(f, "%s", path);
-	while (f && fgets(line, sizeof(line), f))
-		(void) sscanf(line, "Threads: %d", &threads);
-	if (f)
-		fclose(f);
-	return threads;
-}
-
 /* Takes messages until DONE, GROUPED, FAILED or end of file, at most limit_ms. */
 static inline bool
 converse(Leader *l, uint64_t limit_ms)
@@ -354,7 +335,7 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_GRANT:
 			case GRN_MSG_GROUP:
 			case GRN_MSG_RELEASE:
-			case GRN_MSG_OPTION:
+			case GRN_MSG_CONNECTION:
 				CHECK(false, "message %u", msg.type);
 		}
 	}

@@ -122,39 +122,6 @@ test_duplicates(void)
 	end_builder(&l);
 }
 
-/* Where the other host cannot be reached this one builds, by as many threads as otherwise. */
-static void
-test_fallback_has_all_threads(void)
-{
-	int			threads[2];
-
-	for (int remote = 0; remote < 2; remote++)
-	{
-		Leader		l;
-		GrnMsg		host = {.type = GRN_MSG_OPTION};
-
-		start_builder(&l);
-		l.spec.threads = 5;
-		l.spec.remote = remote ? GRN_REMOTE_ANY : GRN_REMOTE_NONE;
-		l.spec.patience = 1000;
-		l.spec.dim = 8;
-		l.spec.row_bytes = 32;
-		say(&l, GRN_MSG_START, 0, 0);
-		strcpy(host.u.say.hint, "host");
-		strcpy(host.u.say.text, "/nowhere");
-		if (remote)
-			say_with(&l, &host, -1);
-		send_content(&l, 500, 8, fill_normal, 7);
-		CHECK(converse(&l, LIMIT_MS), "no answer");
-		check_result(&l, 500);
-		CHECK(l.notices == remote && (!remote || strstr(l.notice, "building on this host")), "%d notices: %s",
-			  l.notices, l.notice);
-		threads[remote] = threads_of(l.pid);
-		end_builder(&l);
-	}
-	CHECK(threads[1] == threads[0], "%d threads where this host builds after all, else %d", threads[1], threads[0]);
-}
-
 static void
 test_clusters(void)
 {
@@ -458,6 +425,14 @@ test_bad_messages(void)
 	say(&l, GRN_MSG_START, 0, 0);
 	expect_failure(&l, "08P01", "version");
 
+	/* another host is for the client's program */
+	start_builder(&l);
+	l.spec.dim = 4;
+	l.spec.row_bytes = 16;
+	l.spec.remote = GRN_REMOTE_ANY;
+	say(&l, GRN_MSG_START, 0, 0);
+	expect_failure(&l, "08P01", "START");
+
 	/* bits have no length 1 */
 	start_builder(&l);
 	l.spec.dim = 4;
@@ -748,7 +723,6 @@ main(void)
 	RUN(test_bits);
 	RUN(test_sizes);
 	RUN(test_duplicates);
-	RUN(test_fallback_has_all_threads);
 	RUN(test_clusters);
 	RUN(test_late_extent);
 	RUN(test_inner_product);

@@ -133,7 +133,7 @@ typedef struct GrnndAttrSource
 } GrnndAttrSource;
 
 /* Returns the filter columns for sources [n], which must not be vectors. */
-extern GrnndAttrs *grnnd_make_attrs(const GrnndAttrSource *sources, uint32 n);
+extern PGDLLEXPORT GrnndAttrs *grnnd_make_attrs(const GrnndAttrSource *sources, uint32 n);
 static inline Size
 grnnd_attrs_bytes(const GrnndAttrs *attrs)
 {
@@ -146,7 +146,7 @@ extern bool grnnd_attr_answers(Oid type, Oid other, int strategy);
  * Whether an operator for these types implements the strategy.  grnnd_attr_answers() must be true.
  */
 extern bool grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy);
-extern void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
+extern PGDLLEXPORT void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
 /* Writes the values of an index row, whose first value is the vector, to out [attrs->bytes]. */
 extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,
 							 uint8 *out);

@@ -64,7 +64,7 @@ run_build(GrnndBuild *build)
 	BlockNumber pages;
 	double		allvisible;
 	BlockNumber blocks;
-	GrnndServer *server = grnnd_find_build_server(&build->spec);
+	char	   *server = grnnd_look_up_build_server(&build->spec);
 
 	/* Only this leader reads VECTORS, so rows may move.  On another host rows do not move. */
 	build->spec.may_move = 1;
@@ -85,7 +85,7 @@ run_build(GrnndBuild *build)
 		/* The builder sends rows to the other host while the leader collects rows. */
 		build->spec.expected = (uint64) Max(build->expected_rows, 0);
 		grnnd_builder_start(builder, build->map, &build->spec);
-		grnnd_tell_build_server(builder, server);
+		grnnd_builder_connect(builder, server);
 	}
 	else if (build->spec.device == GRN_DEVICE_GPU ||
 			 (build->spec.device == GRN_DEVICE_AUTO && !grnnd_builds_in_backend(build, build->expected_rows) &&

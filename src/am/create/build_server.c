@@ -1,173 +1,31 @@
 /*
- * build_server.c - grnnd.build_server: finds the foreign server and the user mapping, whose
- * options go to the builder, which connects by libpq.  They never are in its arguments or
- * environment.
+ * build_server.c - grnnd.build_server: loads the library of the extension grnnd_build_server, which
+ * has all else of builds on another host.
  */
 #include "am/create/build_server.h"
 
-#include "access/reloptions.h"
-#include "catalog/pg_foreign_server.h"
-#include "catalog/pg_user_mapping.h"
-#include "commands/defrem.h"
+#include <unistd.h>
+
 #include "fmgr.h"
-#include "foreign/foreign.h"
 #include "miscadmin.h"
 
-#include "am/grnnd.h"
-
-#define SERVER_OPTION 1
-#define MAPPING_OPTION 2
-#define SUPERUSER_OPTION 4		/* a file that the server's user reads: superusers alone set it */
-#define OWN_OPTION 8			/* not libpq's */
-
-struct GrnndServer
+char *
+grnnd_look_up_build_server(GrnBuildSpec *spec)
 {
-	List	   *options;		/* of DefElem, server's then mapping's */
-};
-
-/* The options of libpq that a build's connection may have. */
-static const struct
-{
-	const char *name;
-	int			where;
-}			options[] =
-
-{
-	{"host", SERVER_OPTION},
-	{"hostaddr", SERVER_OPTION},
-	{"port", SERVER_OPTION},
-	{"dbname", SERVER_OPTION},
-	{"options", SERVER_OPTION},
-	{"application_name", SERVER_OPTION},
-	{"connect_timeout", SERVER_OPTION},
-	{"target_session_attrs", SERVER_OPTION},
-	{"load_balance_hosts", SERVER_OPTION},
-	{"keepalives", SERVER_OPTION},
-	{"keepalives_idle", SERVER_OPTION},
-	{"keepalives_interval", SERVER_OPTION},
-	{"keepalives_count", SERVER_OPTION},
-	{"tcp_user_timeout", SERVER_OPTION},
-	{"sslmode", SERVER_OPTION},
-	{"sslnegotiation", SERVER_OPTION},
-	{"sslcompression", SERVER_OPTION},
-	{"sslrootcert", SERVER_OPTION},
-	{"sslcrl", SERVER_OPTION},
-	{"sslcrldir", SERVER_OPTION},
-	{"sslsni", SERVER_OPTION},
-	{"ssl_min_protocol_version", SERVER_OPTION},
-	{"ssl_max_protocol_version", SERVER_OPTION},
-	{"channel_binding", SERVER_OPTION},
-	{"require_auth", SERVER_OPTION},
-	{"gssencmode", SERVER_OPTION},
-	{"krbsrvname", SERVER_OPTION},
-	{"gsslib", SERVER_OPTION},
-	{"user", MAPPING_OPTION},
-	{"password", MAPPING_OPTION},
-	{"sslcert", MAPPING_OPTION | SUPERUSER_OPTION},
-	{"sslkey", MAPPING_OPTION | SUPERUSER_OPTION},
-	{"sslpassword", MAPPING_OPTION},
-	{"password_required", MAPPING_OPTION | SUPERUSER_OPTION | OWN_OPTION},
-};
-
-/* Where an option may stand; 0: there is none of that name. */
-static int
-place_of(const char *name)
-{
-	for (int i = 0; i < lengthof(options); i++)
-		if (strcmp(options[i].name, name) == 0)
-			return options[i].where;
-	return 0;
-}
-
-/* The validator of the foreign-data wrapper grnnd_build. */
-PG_FUNCTION_INFO_V1(grnnd_build_validator);
-Datum
-grnnd_build_validator(PG_FUNCTION_ARGS)
-{
-	List	   *given = untransformRelOptions(PG_GETARG_DATUM(0));
-	Oid			catalog = PG_GETARG_OID(1);
-	int			wanted = catalog == ForeignServerRelationId ? SERVER_OPTION :
-		catalog == UserMappingRelationId ? MAPPING_OPTION : 0;
-	ListCell   *cell;
-
-	foreach(cell, given)
-	{
-		DefElem    *option = lfirst_node(DefElem, cell);
-		int			where = place_of(option->defname);
-
-		if ((where & wanted) == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
-					 errmsg("invalid option \"%s\"", option->defname),
-					 where == 0 ? errhint("Options are those of libpq's connections, such as host, port, dbname and sslmode.") :
-					 errhint("It belongs to the %s.", where & SERVER_OPTION ? "server" : "user mapping")));
-		if ((where & SUPERUSER_OPTION) && !superuser())
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("permission denied to set the option \"%s\"", option->defname),
-					 errhint("Only superusers may set it.")));
-		if (where & OWN_OPTION)
-			(void) defGetBoolean(option);
-	}
-	PG_RETURN_VOID();
-}
-
-GrnndServer *
-grnnd_find_build_server(GrnBuildSpec *spec)
-{
-	GrnndServer *found;
-	ForeignServer *server;
-	UserMapping *mapping;
-	bool		has_password = false;
-	bool		required = true;
-	ListCell   *cell;
+	char	   *library = psprintf("%s/grnnd_build_server.so", pkglib_path);
+	GrnndFindServerFn find;
 
 	if (grnnd_build_server == NULL || grnnd_build_server[0] == '\0' ||
 		spec->device == GRN_DEVICE_CPU)
 		return NULL;
-	server = GetForeignServerByName(grnnd_build_server, true);
-	if (server == NULL)
+	if (access(library, F_OK) != 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("server \"%s\" does not exist", grnnd_build_server),
-				 errhint("grnnd.build_server names it; CREATE SERVER ... FOREIGN DATA WRAPPER grnnd_build makes it.")));
-	mapping = GetUserMapping(GetUserId(), server->serverid);
-	foreach(cell, mapping->options)
-	{
-		DefElem    *option = lfirst_node(DefElem, cell);
-
-		if (strcmp(option->defname, "password") == 0)
-			has_password = defGetString(option)[0] != '\0';
-		else if (strcmp(option->defname, "password_required") == 0)
-			required = defGetBoolean(option);
-	}
-	/* as in postgres_fdw: or else they would connect with what the server's own user may do */
-	required = required && !superuser();
-	if (required && !has_password)
-		ereport(ERROR,
-				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
-				 errmsg("the user mapping for server \"%s\" has no password", server->servername),
-				 errdetail("That of a user without superuser rights needs one."),
-				 errhint("ALTER USER MAPPING ... OPTIONS (ADD password '...'), or a superuser sets password_required to false.")));
-	spec->remote = required ? GRN_REMOTE_PASSWORD : GRN_REMOTE_ANY;
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("a build on another host needs the extension grnnd_build_server"),
+				 errdetail("There is no file \"%s\".", library),
+				 errhint("Install the extension, or RESET grnnd.build_server.")));
+	find = (GrnndFindServerFn) load_external_function("$libdir/grnnd_build_server",
+													  "grnnd_find_build_server", true, NULL);
 	spec->patience = (uint32) grnnd_build_timeout;
-	found = palloc(sizeof(GrnndServer));
-	found->options = list_concat_copy(server->options, mapping->options);
-	return found;
-}
-
-void
-grnnd_tell_build_server(GrnndBuilder *builder, const GrnndServer *server)
-{
-	ListCell   *cell;
-
-	foreach(cell, server->options)
-	{
-		DefElem    *option = lfirst_node(DefElem, cell);
-		int			where = place_of(option->defname);
-
-		/* a wrapper of another kind, such as postgres_fdw, has more */
-		if (where != 0 && !(where & OWN_OPTION))
-			grnnd_builder_option(builder, option->defname, defGetString(option));
-	}
+	return find(grnnd_build_server, spec);
 }

@@ -4,16 +4,19 @@
 #ifndef GRNND_BUILD_SERVER_H
 #define GRNND_BUILD_SERVER_H
 
-#include "am/create/launch.h"
-
-typedef struct GrnndServer GrnndServer;
+#include "am/grnnd.h"
 
 /*
- * The server that is to build, which *spec then says; NULL where this host does.  Errors: 42704
- * where there is no such server or user mapping, 2F003 where the mapping lacks a password.
+ * grnnd_find_build_server() of the library of grnnd_build_server.  Sets spec->remote and returns a
+ * connection string of libpq.  Errors: 42704 if there is no such server or user mapping, 2F003 if
+ * the mapping lacks a password.
  */
-extern GrnndServer *grnnd_find_build_server(GrnBuildSpec *spec);
-/* Tells a builder that has just started how to connect to it. */
-extern void grnnd_tell_build_server(GrnndBuilder *builder, const GrnndServer *server);
+typedef char *(*GrnndFindServerFn) (const char *name, GrnBuildSpec *spec);
+
+/*
+ * Calls that function, and sets spec->patience.  Returns NULL if this host builds.  Further error:
+ * 58P01 if the library is not installed.
+ */
+extern char *grnnd_look_up_build_server(GrnBuildSpec *spec);
 
 #endif							/* GRNND_BUILD_SERVER_H */

@@ -206,7 +206,7 @@ grnnd_build_release_builder(GrnndBuild *build)
 	GrnndBuilder *builder = &build->builder;
 
 	build->holds_builder = false;
-	if (build->spec.remote != GRN_REMOTE_NONE)
+	if (builder->spec.remote != GRN_REMOTE_NONE)
 		grnnd_builder_detach(builder);
 	else if (builder->result.on_gpu && more_to_come(build) && !builder->group_failed)
 		grnnd_builder_park(builder);

@@ -61,28 +61,28 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
  * later.  Errors: 22023 if the column's type has no dimensions, 54000 if the type has too many
  * dimensions, 42804 for varbit.
  */
-extern void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
-							 Form_pg_attribute column, const GrnndOptions *options);
+extern PGDLLEXPORT void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
+										 Form_pg_attribute column, const GrnndOptions *options);
 /*
  * Copies the session's settings for devices and threads to the spec.  Errors: those of
  * grnnd_check_settings().
  */
-extern void grnnd_set_devices(GrnBuildSpec *spec);
+extern PGDLLEXPORT void grnnd_set_devices(GrnBuildSpec *spec);
 /*
  * Reserves address space for `rows` rows, or for as many rows as possible.  maintenance_work_mem
  * limits the memory; grnnd_build_map_within() takes another limit in bytes, and the name of its
  * setting.
  */
-extern void grnnd_build_map(GrnndBuild *build, uint64 rows);
-extern void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
+extern PGDLLEXPORT void grnnd_build_map(GrnndBuild *build, uint64 rows);
+extern PGDLLEXPORT void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
 /*
  * Releases the builder after its last task: parks the builder for a later build of the transaction,
  * or ends it.
  */
 extern void grnnd_build_release_builder(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
-extern void grnnd_build_abandon(int code, Datum build);
+extern PGDLLEXPORT void grnnd_build_abandon(int code, Datum build);
 /* Ends a successful build. */
-extern void grnnd_build_finish(GrnndBuild *build);
+extern PGDLLEXPORT void grnnd_build_finish(GrnndBuild *build);
 
 #endif							/* GRNND_BUILD_STATE_H */

@@ -80,7 +80,7 @@ Datum
 grnnd_devices(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	char	   *path = grnnd_builder_program();
+	char	   *path = grnnd_builder_program(false);
 	char		line[MAX_LINE];
 	bool		good = true;
 	bool		any = false;

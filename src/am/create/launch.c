@@ -399,6 +399,30 @@ allocate_piece(GrnndBuilder *b)
 	return false;
 }
 
+/*
+ * The other host cannot build.  Starts a builder of this host in place of the client, with the same
+ * mapping and rows.
+ */
+static void
+build_here(GrnndBuilder *b, const char *why, const char *hint)
+{
+	GrnBuildSpec spec = b->spec;
+	uint64		rows = b->rows_announced;
+	uint64		begun = b->rows_begun;
+
+	ereport(NOTICE,
+			(errmsg("building on this host: %s", why),
+			 hint[0] ? errhint("%s", hint) : 0));
+	grnnd_builder_end(b);
+	spec.remote = GRN_REMOTE_NONE;
+	spec.expected = 0;
+	grnnd_builder_start(b, b->map, &spec);
+	if (begun > 0)
+		grnnd_builder_begin(b, begun);
+	else
+		grnnd_builder_rows(b, rows);
+}
+
 static void
 handle_message(GrnndBuilder *b, GrnMsg *msg)
 {
@@ -450,6 +474,8 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 						 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
 			else if (b->grouping)
 				give_up_groups(b, msg->u.say.text);
+			else if (b->spec.remote != GRN_REMOTE_NONE && b->spec.device != GRN_DEVICE_GPU)
+				build_here(b, msg->u.say.text, msg->u.say.hint);
 			else
 				grnnd_builder_failed(msg->sqlstate, msg->u.say.text, msg->u.say.hint);
 			return;
@@ -480,7 +506,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_GRANT:
 		case GRN_MSG_GROUP:
 		case GRN_MSG_RELEASE:
-		case GRN_MSG_OPTION:
+		case GRN_MSG_CONNECTION:
 			break;
 	}
 	invalid_message(b, "unknown type");
@@ -627,7 +653,7 @@ grnnd_builder_parked(const GrnBuildSpec *spec)
 static void
 start_process(GrnndBuilder *b)
 {
-	char	   *path = grnnd_builder_program();
+	char	   *path = grnnd_builder_program(b->spec.remote != GRN_REMOTE_NONE);
 	int			pair[2];
 	int			rc;
 
@@ -657,6 +683,7 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 
 	memset(b, 0, sizeof(*b));
 	b->sock = -1;
+	b->spec = *spec;
 	if (grnnd_builder_parked(spec))
 	{
 		b->pid = parked.pid;
@@ -672,7 +699,6 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 		start_process(b);
 	}
 	b->map = map;
-	b->spec = *spec;
 	b->waiting = true;
 	begin_silence(&b->silence);
 	msg.u.spec = *spec;
@@ -681,25 +707,24 @@ grnnd_builder_start(GrnndBuilder *b, GrnndMapping *map, const GrnBuildSpec *spec
 }
 
 void
-grnnd_builder_option(GrnndBuilder *b, const char *name, const char *value)
+grnnd_builder_connect(GrnndBuilder *b, char *connection)
 {
-	GrnMsg		msg = {.type = GRN_MSG_OPTION};
+	GrnMsg		msg = {.type = GRN_MSG_CONNECTION};
 
-	strlcpy(msg.u.say.hint, name, sizeof(msg.u.say.hint));
-	do
+	for (const char *at = connection; *at; at += strlen(msg.u.say.text))
 	{
-		strlcpy(msg.u.say.text, value, sizeof(msg.u.say.text));
-		value += strlen(msg.u.say.text);
+		strlcpy(msg.u.say.text, at, sizeof(msg.u.say.text));
 		send_message(b, &msg, -1, false);
-		msg.arg[0] = 1;
-	} while (*value);
-	/* The option may be a password. */
+	}
+	/* The connection string may hold a password. */
 	explicit_bzero(&msg, sizeof(msg));
+	explicit_bzero(connection, strlen(connection));
 }
 
 void
 grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 {
+	b->rows_begun = rows;
 	send_numbers(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], 0);
 }
 

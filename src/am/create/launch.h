@@ -42,6 +42,7 @@ typedef struct GrnndBuilder
 	bool		broken;			/* the builder has closed its end of the socket */
 	bool		killed;			/* killed by the leader, but not reaped yet */
 	uint64		rows_announced; /* rows of the last ROWS */
+	uint64		rows_begun;		/* rows of BUILD; 0: not begun */
 	uint64		needed[GRN_NSEGMENTS];	/* bytes that the builder has requested */
 	uint64		allocated[GRN_NSEGMENTS];	/* bytes that the leader has allocated for its own
 											 * reading */
@@ -56,22 +57,22 @@ typedef struct GrnndBuilder
  * Starts grnnd_build, or takes the parked builder.  Announces the mapping's extents, now and as the
  * mapping grows.  Every exit path must call grnnd_builder_end(), which kills and reaps the builder.
  */
-extern void grnnd_builder_start(GrnndBuilder *builder, GrnndMapping *map,
-								const GrnBuildSpec *spec);
+extern PGDLLEXPORT void grnnd_builder_start(GrnndBuilder *builder, GrnndMapping *map,
+											const GrnBuildSpec *spec);
 /* Handles the messages that have arrived.  The leader must call this function from time to time. */
-extern void grnnd_builder_poll(GrnndBuilder *builder);
+extern PGDLLEXPORT void grnnd_builder_poll(GrnndBuilder *builder);
 /* Announces that rows [0, rows) are complete, unless the socket is full. */
-extern void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
+extern PGDLLEXPORT void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
 /* Announces that rows [first, first + n) lie packed in VECTORS, in form `form`. */
-extern void grnnd_builder_packed(GrnndBuilder *builder, uint64 first, uint64 n, GrnForm form);
-/* Sends an option for the connection to the host that builds (GrnBuildSpec.remote). */
-extern void grnnd_builder_option(GrnndBuilder *builder, const char *name, const char *value);
+extern PGDLLEXPORT void grnnd_builder_packed(GrnndBuilder *builder, uint64 first, uint64 n, GrnForm form);
+/* Sends the connection string for the host that builds (GrnBuildSpec.remote), and clears it. */
+extern void grnnd_builder_connect(GrnndBuilder *builder, char *connection);
 /* Sends BUILD and waits for the result, which is grnnd_builder_begin() and await_end(). */
-extern void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
-extern void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
+extern PGDLLEXPORT void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
+extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT and CODES are written. */
-extern void grnnd_builder_await_written(GrnndBuilder *builder);
-extern void grnnd_builder_await_end(GrnndBuilder *builder);
+extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
+extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
  * After the result: tells it of lists that lie in WORK (grn_group_places()), whose rows are to be
  * put into groups of so many rows at most.  Its answer comes to grnnd_builder_poll() or
@@ -83,14 +84,14 @@ extern void grnnd_builder_group(GrnndBuilder *builder, uint64 lists, uint64 rows
  * Parks the builder after the result, for a later build of this transaction, which then need not
  * open the device again.  The builder has unmapped the mapping.
  */
-extern void grnnd_builder_park(GrnndBuilder *builder);
+extern PGDLLEXPORT void grnnd_builder_park(GrnndBuilder *builder);
 /* Whether a parked builder fits these settings. */
 extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
 /*
  * Kills the builder without waiting for its end, which may take long if a device must be freed.
  * The builder executes nothing any more.
  */
-extern void grnnd_builder_kill(GrnndBuilder *builder);
+extern PGDLLEXPORT void grnnd_builder_kill(GrnndBuilder *builder);
 /*
  * Detaches the builder from the mapping after DONE of a build on another host.  The builder ends
  * its connection without the leader.

@@ -98,16 +98,16 @@ typedef struct GrnndMapping
 /* The comments of these functions are in mapping.c. */
 extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
 										  uint64 memory_limit, const char *setting);
-extern void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
+extern PGDLLEXPORT void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
 /*
  * The number of bytes by which a segment of `size` bytes grows next, towards `bytes` bytes and at
  * most `max`.  The new extent lies in memory unless memory_left is 0.
  */
-extern uint64 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left);
-extern void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
-								   uint64 begin, uint64 end);
-extern void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,
-								const char *data, uint64 bytes);
+extern PGDLLEXPORT uint64 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left);
+extern PGDLLEXPORT void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
+											   uint64 begin, uint64 end);
+extern PGDLLEXPORT void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,
+											const char *data, uint64 bytes);
 extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
 /* Unmaps all segments.  This process reads and writes no byte of the mapping afterwards. */
 extern void grnnd_mapping_unmap(GrnndMapping *map);

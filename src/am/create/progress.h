@@ -38,6 +38,6 @@ grnnd_look(const GrnndStretch *stretch, uint64 turn, uint64 turns)
 	CHECK_FOR_INTERRUPTS();
 	grnnd_report_stretch(stretch, turn, turns);
 }
-extern double grnnd_seconds_since(instr_time start);
+extern PGDLLEXPORT double grnnd_seconds_since(instr_time start);
 
 #endif							/* GRNND_PROGRESS_H */

@@ -19,12 +19,14 @@
 extern char **environ;
 
 char *
-grnnd_builder_program(void)
+grnnd_builder_program(bool elsewhere)
 {
 	char	   *path;
 	struct stat st;
 
-	if (grnnd_builder_path && grnnd_builder_path[0])
+	if (elsewhere)
+		path = psprintf("%s/grnnd_build_remote", pkglib_path);
+	else if (grnnd_builder_path && grnnd_builder_path[0])
 		path = pstrdup(grnnd_builder_path);
 	else
 	{

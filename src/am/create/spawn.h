@@ -7,10 +7,10 @@
 #include "postgres.h"
 
 /*
- * Returns the path of the builder's program.  Errors: 58P01 if no such file exists, 42501 if the
- * file is not executable.
+ * Returns the path of the builder's program; elsewhere: of the client for another host.  Errors:
+ * 58P01 if no such file exists, 42501 if the file is not executable.
  */
-extern char *grnnd_builder_program(void);
+extern char *grnnd_builder_program(bool elsewhere);
 /*
  * Sets close-on-exec for all descriptors above stderr, so that no started program inherits them.
  * Errors: file system errors if /proc is missing.

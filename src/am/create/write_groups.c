@@ -42,7 +42,7 @@ bool
 grnnd_may_choose_groups(const GrnndBuild *build, const GrnBuildResult *result)
 {
 	/* beyond memory WORK has rows, or lies on a disk */
-	return build->spec.sig_bytes > 0 && result->on_gpu && build->spec.remote == GRN_REMOTE_NONE &&
+	return build->spec.sig_bytes > 0 && result->on_gpu && build->builder.spec.remote == GRN_REMOTE_NONE &&
 		!result->moved && grn_code_bytes(result->shape) > 0 && build->map->file_size[GRNND_FILE_DISK] == 0;
 }
 

@@ -31,11 +31,11 @@ extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
  * The geometry of records whose own vectors have the form `form`, before rows are known: with codes
  * of the usual shape.
  */
-extern GrnLayoutSpec grnnd_usual_layout(const GrnndBuild *build, GrnForm form);
+extern PGDLLEXPORT GrnLayoutSpec grnnd_usual_layout(const GrnndBuild *build, GrnForm form);
 /*
  * Number of blocks of an index with `records` records, and a centre if centred, as
  * grnnd_write_index() lays them out, without filters.
  */
-extern uint64 grnnd_index_blocks(const GrnLayout *layout, bool centred, uint64 records);
+extern PGDLLEXPORT uint64 grnnd_index_blocks(const GrnLayout *layout, bool centred, uint64 records);
 
 #endif							/* GRNND_WRITE_INDEX_H */

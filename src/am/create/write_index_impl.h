@@ -130,20 +130,20 @@ grnnd_row_attrs(const GrnndNewIndex *new, uint32 row)
 /* ---- write_index.c ---- */
 
 /* Errors: 54000 if an index cannot hold `records` records. */
-extern void grnnd_check_records(uint64 records);
+extern PGDLLEXPORT void grnnd_check_records(uint64 records);
 
 /* ---- write_index_check.c ---- */
 
 /* The functions of this file report a fault as an ERROR, XX000. */
-extern GRNND_NORETURN void grnnd_bad_result(const char *what);
+extern PGDLLEXPORT GRNND_NORETURN void grnnd_bad_result(const char *what);
 /* Checks the numbers of the result, without its arrays. */
 extern void grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r);
 /*
  * Returns the address of an array of the result, of `count` elements of `size` bytes, after a check
  * of bounds and alignment.
  */
-extern const void *grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
-									  uint64 count, uint64 size);
+extern PGDLLEXPORT const void *grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
+												  uint64 count, uint64 size);
 /* Sets the pointers to the result's arrays, as mapped in this process. */
 extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 									 const GrnBuildResult *r, uint64 nrows);
@@ -152,8 +152,8 @@ extern void grnnd_check_result_codec(const GrnndNewIndex *new);
 /* Checks the lists and vectors of nodes [begin, end). */
 extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
 /* Checks that each row belongs to exactly a single node, and that each node has a row. */
-extern void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes,
-									uint64 nrows);
+extern PGDLLEXPORT void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes,
+												uint64 nrows);
 
 /* ---- write_index_pages.c ---- */
 
@@ -194,8 +194,8 @@ typedef struct GrnndListSizes
 } GrnndListSizes;
 
 /* Adds the list of a column's bucket with n rows. */
-extern void grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l,
-						   const GrnCodec *codec, uint32 column, uint64 n, uint64 nodes);
+extern PGDLLEXPORT void grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l,
+									   const GrnCodec *codec, uint32 column, uint64 n, uint64 nodes);
 
 /*
  * The ids of the first records of lists, behind `records` earlier records, and the id behind the
@@ -208,13 +208,13 @@ typedef struct GrnndListPlaces
 	uint64		first_guide;
 	uint64		end;
 } GrnndListPlaces;
-extern GrnndListPlaces grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all);
+extern PGDLLEXPORT GrnndListPlaces grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all);
 /*
  * Bytes of all planned data behind the rows' values, without gaps between arrays, by the number of
  * columns, list_buckets and lists of an index.
  */
-extern uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes,
-								 const GrnndListSizes *all);
+extern PGDLLEXPORT uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes,
+											 const GrnndListSizes *all);
 /* Sets the pointers to all planned arrays, as mapped in this process. */
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
 /* Makes the signatures of nodes [begin, end). */
@@ -230,8 +230,8 @@ extern void grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec);
  * Assigns blocks to the pages of books, of the sample and of lists' heads.  The sample's pages may
  * be formed only after all signatures.
  */
-extern void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
-extern uint32 grnnd_filter_pages(const GrnndMeta *meta);
+extern PGDLLEXPORT void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
+extern PGDLLEXPORT uint32 grnnd_filter_pages(const GrnndMeta *meta);
 extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
 /* Forms the list record with the id `id`. */
 extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);

@@ -7,7 +7,7 @@
 /* ---- fit_codes.c: fits and judges ---- */
 
 /* The number of rows, by dimensions, at which a codec fits later rows of the same kind. */
-extern uint32 grnnd_fit_rows(uint32 dim);
+extern PGDLLEXPORT uint32 grnnd_fit_rows(uint32 dim);
 /* Returns whether codes are due to be fitted or judged, given that a node of this id exists. */
 extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
 /*

@@ -16,7 +16,7 @@
  * squared L2 distances of places.  With fill, lists shorter than the degree are filled with
  * near neighbours of neighbours.
  */
-extern size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
+extern GRN_EXPORT size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
 
 /* Returns the dimensions of rows that are copied as bytes; 0: rows are compared in place. */
 static inline uint32_t
@@ -41,6 +41,6 @@ extern bool grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *param
 								void *progress_ctx);
 
 /* Replaces zeros in params by RNN-Descent's defaults (test/bench/decisions.md). */
-extern void grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n);
+extern GRN_EXPORT void grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n);
 
 #endif							/* GRN_DESCENT_H */

@@ -135,7 +135,7 @@ typedef struct GrnLayoutSpec
  * does not fit into the payload, or the whole record if codes are rows.  Also returns false if the
  * shape is for rows of another form.
  */
-extern bool grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec);
+extern GRN_EXPORT bool grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec);
 
 /* grn_layout_of() without filter columns. */
 static inline bool
@@ -148,7 +148,7 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 }
 
 /* Fills the costs of codes for GrnCodecFit.costs.  The shape of spec is ignored. */
-extern void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
+extern GRN_EXPORT void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
 static inline void
 grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payload,
 					  GrnCodeCosts *costs)
@@ -164,7 +164,7 @@ extern GrnCodeShape grn_layout_own_shape(const GrnMetricInfo *metric, const GrnL
 extern void grn_forget_costs(GrnCodeCosts *costs, uint32_t most);
 
 /* Bytes of the longest codes that the costs allow. */
-extern uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
+extern GRN_EXPORT uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);
 
 /* How own vectors are kept: the storage parameter `layout`. */
 typedef enum GrnKeep
@@ -207,7 +207,7 @@ extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool
  * beside columns, returns the form for which grn_degree_beside_columns() gave this degree.  rows:
  * records of the exact form; their codes are ignored.
  */
-extern GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
+extern GRN_EXPORT GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
 
 /* The page of a record, counted from the first page of the node area. */
 static inline uint32_t

@@ -145,7 +145,7 @@ class Bench:
             "max_parallel_workers": "64", "wal_level": levels[0], "max_wal_senders": "0"})
         try:
             qps = server.build_qps() if data else None
-            server.sql(extensions(args.systems.split(",")))
+            server.sql(extensions(args.systems.split(",")) + " CREATE EXTENSION grnnd_tools;")
             server.load("items", base, storage, STREAMS)
             for level in levels:
                 if level != levels[0]:

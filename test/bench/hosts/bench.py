@@ -95,7 +95,7 @@ def main():
         os.sched_setaffinity(0, set(cpus[2 * n:] or rest))
         folders = []
         for server in servers:
-            server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
+            server.sql("CREATE EXTENSION grnnd_tools CASCADE")
         one.load("rows", base)
         one.sql("CREATE TABLE t AS SELECT id, v, CASE " + " ".join(
             f"WHEN id < {b} THEN {i}" for i, b in enumerate(bounds[1:])) + " END AS part FROM rows; DROP TABLE rows; "
@@ -108,7 +108,7 @@ def main():
             shard.sql("CREATE INDEX ON t USING grnnd (v); VACUUM (FREEZE, ANALYZE) t")
             folders.append(truth_of(f"{front.dir}/part{i}", rows, query, bounds[i]))
             front.sql(f"CREATE SERVER s{i} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '{shard.dir}', dbname 'postgres', "
-                      f"extensions 'vector, grnnd', async_capable 'true', parallel_commit 'true'); "
+                      f"extensions 'vector, grnnd_tools', async_capable 'true', parallel_commit 'true'); "
                       f"CREATE USER MAPPING FOR bench SERVER s{i} OPTIONS (user 'bench'); "
                       f"CREATE FOREIGN TABLE t_{i} PARTITION OF t FOR VALUES IN ({i}) SERVER s{i} OPTIONS (table_name 't')")
         everything = truth_of(f"{front.dir}/all", np.array(base), query, 0)

@@ -163,7 +163,7 @@ def main():
             port = 39117 + i
             far = Far(prefix, args.pg_config, settings={
                 **settings, "listen_addresses": f"'{address}'", "port": str(port), "shared_buffers": "128MB",
-                "grnnd.serve_memory": args.memory, "grnnd.serve_threads": str(workers + 1),
+                "grnnd_build_server.memory": args.memory, "grnnd_build_server.threads": str(workers + 1),
                 "grnnd.build_device": args.device})
             servers.append(far)
             with open(f"{far.data}/pg_hba.conf", "a") as f:

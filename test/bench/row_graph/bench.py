@@ -74,7 +74,7 @@ def main():
         "max_parallel_maintenance_workers": str(max(args.parallel - 1, 0))})
     rows = []
     try:
-        server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd;")
+        server.sql("CREATE EXTENSION grnnd_tools CASCADE;")
         for n in (min(int(x), len(base)) for x in args.rows.split(",")):
             server.sql("DROP TABLE IF EXISTS items")
             server.load("items", base[:n], streams=min(8, args.parallel))

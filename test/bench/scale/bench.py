@@ -156,7 +156,7 @@ class Bench:
             "max_parallel_maintenance_workers": str(args.workers), "max_worker_processes": str(args.workers + 8),
             "max_parallel_workers": str(args.workers), "effective_io_concurrency": "64", "fsync": "off",
             "checkpoint_completion_target": "0.1", "bgwriter_lru_maxpages": "0"})
-        server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
+        server.sql("CREATE EXTENSION grnnd_tools CASCADE")
         return server
 
     def initdb(self):

@@ -1,9 +1,9 @@
 /*
- * row_graph_rows.c - the rows of a row graph: read as by a SELECT of the user's, with the user's
- * rights, row security and views (select_rows.h), straight into the build's memory.
+ * row_graph_rows.c - reads the rows of a row graph as a SELECT of the user does, with the user's
+ * rights, row security and views (select_rows.h), into the memory of the build.
  *
- * The number of dimensions is that of the first row, as a view's or an expression's type has none,
- * so what depends on it begins there.
+ * The type of a view's column or of an expression has no number of dimensions.  So the first row
+ * gives the number of dimensions, and the build begins with the first row.
  */
 #include "postgres.h"
 
@@ -22,29 +22,29 @@
 
 #include "am/create/device_choice.h"
 #include "am/create/progress.h"
-#include "am/create/row_graph.h"
 #include "am/select_rows.h"
+#include "tools/row_graph.h"
 
-/* Of rows and stored values, what memory is made ready at once. */
+/* Memory for rows and stored values is allocated in pieces of this size. */
 #define CHUNK_BYTES (1024 * 1024)
 
-/* Rows between two looks at the builder. */
+/* Rows between two reads of the builder's messages. */
 #define ROWS_PER_LOOK 64
 
-/* Rows that a view may have, or another relation without pages of its own. */
+/* Limit of rows for views and relations without pages of their own. */
 #define MOST_OTHER_ROWS (UINT64_C(1) << 28)
 
 /* Address space for stored values. */
 #define STORED_BYTES (UINT64_C(4) << 40)
 
 /*
- * Candidates of stand-ins for each row that is wanted: those are ranked by the operator.  Of the
- * ten nearest by cosine the 40 nearest sketches hold .98 (am/types/sparsevec.c).
+ * Candidates of stand-ins for each wanted row; the operator ranks the candidates.  The 40 nearest
+ * sketches hold .98 of the ten nearest rows by cosine (am/types/sparsevec.c).
  */
 #define STAND_INS_PER_ROW 4
 #define MORE_STAND_INS 20
 
-/* Most rows that the relation can have, and a guess at how many it has. */
+/* Returns the most rows that the relation can have; *guess: the planner's estimate. */
 static uint64
 most_rows(GrnndRowGraph *g, double *guess)
 {
@@ -63,7 +63,10 @@ most_rows(GrnndRowGraph *g, double *guess)
 	return most;
 }
 
-/* At the first row: what its dimensions fix.  The builder opens a GPU while rows are read. */
+/*
+ * Begins the build at the first row, of `dim` dimensions.  The builder opens a GPU while rows are
+ * read.
+ */
 static void
 begin(GrnndRowGraph *g, int dim)
 {
@@ -79,7 +82,7 @@ begin(GrnndRowGraph *g, int dim)
 	column.atttypid = g->type;
 	column.atttypmod = dim;
 	grnnd_build_init(build, g->key, &no_columns, &column, NULL);
-	/* there are no records */
+	/* the build makes no records */
 	spec->keep = GRN_KEEP_EXACT;
 	spec->use_codes = false;
 	spec->skip_recall = true;
@@ -87,7 +90,7 @@ begin(GrnndRowGraph *g, int dim)
 	spec->near.k = stand_ins ? Min(STAND_INS_PER_ROW * g->k + MORE_STAND_INS, GRN_MOST_NEAR) : g->k;
 	spec->near.ef = Max(g->ef, spec->near.k);
 	spec->near.exact = g->exact;
-	/* of stand-ins the builder does not know which are too far */
+	/* distances of stand-ins do not tell the builder which rows are too far */
 	spec->near.farthest = stand_ins ? INFINITY : g->farthest;
 	if (g->exact)
 		spec->device = GRN_DEVICE_CPU;
@@ -102,7 +105,7 @@ begin(GrnndRowGraph *g, int dim)
 	MemoryContextSwitchTo(old);
 }
 
-/* Room for one more row. */
+/* Makes room for one more row.  Error: 54000. */
 static void
 make_room(GrnndRowGraph *g)
 {
@@ -127,7 +130,7 @@ make_room(GrnndRowGraph *g)
 	g->room = rows;
 }
 
-/* Copies bytes into ATTRS, aligned; returns where they lie there. */
+/* Copies bytes into ATTRS, aligned.  Returns the offset in ATTRS. */
 static uint64
 store(GrnndRowGraph *g, const void *bytes, Size size)
 {
@@ -148,7 +151,7 @@ store(GrnndRowGraph *g, const void *bytes, Size size)
 	return at;
 }
 
-/* What stands for the row, as a word of TIDS; values in line, whatever the table does with them. */
+/* Returns the name of a row as a word of TIDS.  Long values are stored in ATTRS, detoasted. */
 static uint64
 word_of(GrnndRowGraph *g, Datum row)
 {
@@ -180,7 +183,7 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 	make_room(g);
 	out = build->map->base[GRN_SEG_VECTORS] + build->rows * build->row_bytes;
 	if (!grnnd_form_row(&build->key, dim, plain, out))
-		return;					/* zero, which has no cosine */
+		return;					/* a zero vector has no cosine */
 	if (no_row)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -218,7 +221,7 @@ receive(void *arg, const Datum *values, const bool *isnull)
 void
 grnnd_row_graph_collect(GrnndRowGraph *g)
 {
-	/* children of a table have the key, too */
+	/* children of a table have the key column, too */
 	GrnndSelect select = {.rel = g->rel, .only = g->by_tid, .values = list_make2(g->row, g->vector)};
 	instr_time	start;
 	GrnndMapping *map;

@@ -1,14 +1,13 @@
 /*
- * remote.c - a build that another host's PostgreSQL makes, from the builder's side: connects,
- * sends rows and their order, has them built, and reads the results back.
+ * client.c - the program grnnd_build_remote, the builder process of a leader if another host
+ * builds: connects to the PostgreSQL of that host, sends the rows and their order, has them built
+ * and reads the results back (wire.h).
  *
- * Questions are sent ahead of answers (libpq's pipeline), so that the wire does not wait for the
- * other side's processor.  Nothing waits longer than spec.patience without a byte from there.
- * Rows go while the leader still collects them.  All threads make frames of them, and look at
- * those that come back; the main thread alone talks to libpq.
+ * Several frames are sent before the first answer is read (pipeline mode of libpq), so the network
+ * does not wait for the other host's processor.  No wait for a byte of the other host lasts
+ * longer than spec.patience.  Rows are sent while the leader still collects rows.  All threads make
+ * frames, and check the frames that come back.  Only the main thread calls libpq.
  */
-#include "builder/remote.h"
-
 #include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -18,19 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/libpq.h"
-#include "graph/checksum.h"
+#include <libpq-fe.h>
+
+#include "build_server/wire.h"
+#include "builder/serve.h"
+#include "graph/kernels/dist.h"
 #include "graph/packed_rows.h"
 
-#define AHEAD 16				/* questions without an answer yet, at most */
-#define TOGETHER 8				/* answers that threads look at side by side */
-#define SIGN_OF_LIFE_MS 10000	/* without new rows: well within the timeout of SETTINGS */
+#define AHEAD 16				/* most frames without an answer */
+#define TOGETHER 8				/* answers checked side by side */
+#define KEEP_ALIVE_MS 10000		/* without new rows; far below the timeout of SETTINGS */
 #define BYTEA_OID 17
-#define CONNECT_SECONDS "10"	/* where the mapping has no connect_timeout */
-#define SCHEMA_BYTES 256		/* of a quoted name of at most 63 bytes */
-#define KEPT_BYTES (64 * 1024 * 1024)	/* of memory that is free between answers, at most */
+#define CONNECT_SECONDS "10"	/* if the mapping has no connect_timeout */
+#define SCHEMA_BYTES 256		/* for a quoted name of at most 63 bytes */
+#define KEPT_BYTES (64 * 1024 * 1024)	/* most free memory between answers */
 
-/* Notices while it builds say that it lives; a lost client ends the build there. */
+/* The other host sends notices while it builds.  A lost client ends the build of that host. */
 #define SETTINGS \
 	"SELECT pg_catalog.set_config('client_min_messages', 'notice', true), " \
 	"pg_catalog.set_config('client_connection_check_interval', '200ms', true), " \
@@ -38,51 +40,26 @@
 #define FIND_SCHEMA \
 	"SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e " \
 	"JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace " \
-	"WHERE e.extname OPERATOR(pg_catalog.=) 'grnnd'"
+	"WHERE e.extname OPERATOR(pg_catalog.=) 'grnnd_build_server'"
 
-struct GrnConnection
+typedef struct Remote
 {
-	const GrnLibpq *pq;
-	GrnPqConnection *connection;
+	PGconn	   *connection;
 	GrnBuild   *build;
 	GrnFailure *failure;
-	char		schema[SCHEMA_BYTES];	/* quoted, of the extension there */
+	char		schema[SCHEMA_BYTES];	/* quoted; schema of the extension */
 	char	   *frames[AHEAD];	/* each a GrnWireHead and a payload */
-	uint32_t	waiting;		/* questions without an answer */
-	double		collected;		/* grn_seconds() when all rows were there */
-	bool		over;			/* all is here */
-};
+	uint32_t	waiting;		/* queries without an answer */
+	double		collected;		/* grn_seconds() when all rows were collected */
+	bool		over;			/* all results have been received */
+} Remote;
 
-typedef GrnConnection Remote;
-
-bool
-grn_options_add(GrnOptions *options, const char *name, const char *value, bool more)
-{
-	if (more && options->n > 0)
-	{
-		char	  **last = &options->values[options->n - 1];
-		size_t		length = strlen(*last);
-		char	   *longer = realloc(*last, length + strlen(value) + 1);
-
-		if (!longer)
-			return false;
-		strcpy(longer + length, value);
-		*last = longer;
-		return true;
-	}
-	if (options->n >= GRN_MAX_OPTIONS)
-		return false;
-	options->names[options->n] = strdup(name);
-	options->values[options->n] = strdup(value);
-	if (!options->names[options->n] || !options->values[options->n])
-		return false;
-	options->n++;
-	return true;
-}
+/* The connection.  The process makes a single build. */
+static Remote remote;
 
 /* ---- the connection ---- */
 
-/* Without the newline at its end, and in one line. */
+/* Makes one line of a message, without a newline at the end. */
 static void
 one_line(char *text)
 {
@@ -100,7 +77,7 @@ lost(Remote *r)
 {
 	char		text[384];
 
-	snprintf(text, sizeof(text), "%s", r->pq->PQerrorMessage(r->connection));
+	snprintf(text, sizeof(text), "%s", PQerrorMessage(r->connection));
 	one_line(text);
 	return grn_fail(r->failure, "08006", "The log of the build server may say more.",
 					"the connection to the build server was lost: %s", text);
@@ -115,12 +92,12 @@ damaged(Remote *r, const char *what)
 
 /* A PQnoticeReceiver. */
 static void
-hear(void *arg, const GrnPqResult *notice)
+receive_notice(void *arg, const PGresult * notice)
 {
 	Remote	   *r = arg;
 	const GrnHost *host = r->build->host;
-	const char *text = r->pq->PQresultErrorField(notice, GRN_PQ_MESSAGE);
-	const char *hint = r->pq->PQresultErrorField(notice, GRN_PQ_HINT);
+	const char *text = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
+	const char *hint = PQresultErrorField(notice, PG_DIAG_MESSAGE_HINT);
 	unsigned	phase;
 	unsigned long long done;
 	unsigned long long total;
@@ -142,52 +119,40 @@ hear(void *arg, const GrnPqResult *notice)
 }
 
 static bool
-open_connection(Remote *r, const GrnOptions *options)
+open_connection(Remote *r, const char *connection)
 {
-	GrnOptions	all = *options;
-	bool		has_timeout = false;
+	/* libpq expands the connection string where dbname stands; later entries win */
+	static const char *const names[] = {"connect_timeout", "dbname", "fallback_application_name", "client_encoding", NULL};
+	const char *const values[] = {CONNECT_SECONDS, connection, "grnnd_build", "UTF8", NULL};
 	char		text[384];
 
-	for (int i = 0; i < all.n; i++)
-		has_timeout |= strcmp(all.names[i], "connect_timeout") == 0;
-	if (!has_timeout)
-	{
-		all.names[all.n] = "connect_timeout";
-		all.values[all.n++] = CONNECT_SECONDS;
-	}
-	all.names[all.n] = "fallback_application_name";
-	all.values[all.n++] = "grnnd_build";
-	all.names[all.n] = "client_encoding";
-	all.values[all.n++] = "UTF8";
-	all.names[all.n] = all.values[all.n] = NULL;
-	r->connection = r->pq->PQconnectdbParams((const char *const *) all.names,
-											 (const char *const *) all.values, 0);
+	r->connection = PQconnectdbParams(names, values, 1);
 	if (!r->connection)
 		return grn_fail(r->failure, "53200", "", "the builder process is out of memory");
-	if (r->pq->PQstatus(r->connection) != GRN_PQ_CONNECTION_OK)
+	if (PQstatus(r->connection) != CONNECTION_OK)
 	{
-		snprintf(text, sizeof(text), "%s", r->pq->PQerrorMessage(r->connection));
+		snprintf(text, sizeof(text), "%s", PQerrorMessage(r->connection));
 		one_line(text);
 		return grn_fail(r->failure, "08001", "Check the options of the server that grnnd.build_server names, and its user mapping.",
 						"could not connect to the build server: %s", text);
 	}
 	if (r->build->spec->remote == GRN_REMOTE_PASSWORD &&
-		!r->pq->PQconnectionUsedPassword(r->connection))
+		!PQconnectionUsedPassword(r->connection))
 		return grn_fail(r->failure, "2F003", "The build server's pg_hba.conf has to ask for a password, or a superuser sets password_required to false in the mapping.",
 						"a user mapping of a user without superuser rights must connect by password");
-	r->pq->PQsetNoticeReceiver(r->connection, hear, r);
-	if (r->pq->PQsetnonblocking(r->connection, 1) != 0 ||
-		!r->pq->PQenterPipelineMode(r->connection))
+	PQsetNoticeReceiver(r->connection, receive_notice, r);
+	if (PQsetnonblocking(r->connection, 1) != 0 ||
+		!PQenterPipelineMode(r->connection))
 		return lost(r);
 	return true;
 }
 
-/* Sends what is still to be sent and reads what has come, waiting for either. */
+/* Waits until the socket can be read, or written if data is left to send; sends and reads. */
 static bool
 exchange(Remote *r)
 {
-	struct pollfd p = {r->pq->PQsocket(r->connection), POLLIN, 0};
-	int			unsent = r->pq->PQflush(r->connection);
+	struct pollfd p = {PQsocket(r->connection), POLLIN, 0};
+	int			unsent = PQflush(r->connection);
 	int			ready;
 
 	if (unsent < 0)
@@ -200,29 +165,29 @@ exchange(Remote *r)
 	if (ready == 0)
 		return grn_fail(r->failure, "08006", "grnnd.build_timeout sets how long to wait.",
 						"the build server has been silent for %u ms", r->build->spec->patience);
-	if ((p.revents & ~POLLOUT) && !r->pq->PQconsumeInput(r->connection))
+	if ((p.revents & ~POLLOUT) && !PQconsumeInput(r->connection))
 		return lost(r);
 	return true;
 }
 
-/* The next result, or NULL between those of two questions. */
+/* Sets *result to the next result, or to NULL between the results of two queries. */
 static bool
-next_result(Remote *r, GrnPqResult **result)
+next_result(Remote *r, PGresult * *result)
 {
-	while (r->pq->PQflush(r->connection) > 0 || r->pq->PQisBusy(r->connection))
+	while (PQflush(r->connection) > 0 || PQisBusy(r->connection))
 		if (!exchange(r))
 			return false;
-	*result = r->pq->PQgetResult(r->connection);
+	*result = PQgetResult(r->connection);
 	return true;
 }
 
-/* What the other side says has gone wrong there. */
+/* Reports an error of the other host. */
 static bool
-refused(Remote *r, const GrnPqResult *result)
+refused(Remote *r, const PGresult * result)
 {
-	const char *sqlstate = r->pq->PQresultErrorField(result, GRN_PQ_SQLSTATE);
-	const char *text = r->pq->PQresultErrorField(result, GRN_PQ_MESSAGE);
-	const char *hint = r->pq->PQresultErrorField(result, GRN_PQ_HINT);
+	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
 
 	if (!sqlstate || strlen(sqlstate) != 5 || !text)
 		return lost(r);
@@ -230,29 +195,29 @@ refused(Remote *r, const GrnPqResult *result)
 	return grn_fail(r->failure, sqlstate, hint, "build server: %s", text);
 }
 
-/* The result of one question, to be cleared by the caller. */
+/* Receives the result of one query.  The caller clears the result. */
 static bool
-take_answer(Remote *r, GrnPqResult **answer)
+take_answer(Remote *r, PGresult * *answer)
 {
-	GrnPqResult *end;
+	PGresult   *end;
 	int			status;
 
 	if (!next_result(r, answer))
 		return false;
 	if (!*answer)
 		return lost(r);
-	status = r->pq->PQresultStatus(*answer);
-	if (status != GRN_PQ_COMMAND_OK && status != GRN_PQ_TUPLES_OK)
+	status = PQresultStatus(*answer);
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
 	{
 		refused(r, *answer);
-		r->pq->PQclear(*answer);
+		PQclear(*answer);
 		return false;
 	}
 	if (!next_result(r, &end) || end)
 	{
 		if (end)
-			damaged(r, "an answer to no question");
-		r->pq->PQclear(*answer);
+			damaged(r, "an answer to no query");
+		PQclear(*answer);
 		return false;
 	}
 	r->waiting--;
@@ -260,53 +225,53 @@ take_answer(Remote *r, GrnPqResult **answer)
 }
 
 /*
- * A question has been handed to libpq (sent is false where it did not take it).  It goes out
- * before the next one comes: each time that libpq sends a part, it moves all of the rest.
+ * Notes a query that libpq has taken over (sent: the return value of libpq), and sends all of the
+ * query before the caller makes the next one: libpq moves all unsent bytes at each partial write.
  */
 static bool
-asked(Remote *r, int sent)
+sent_query(Remote *r, int sent)
 {
-	if (!sent || !r->pq->PQsendFlushRequest(r->connection))
+	if (!sent || !PQsendFlushRequest(r->connection))
 		return lost(r);
 	r->waiting++;
-	while (r->pq->PQflush(r->connection) > 0)
+	while (PQflush(r->connection) > 0)
 		if (!exchange(r))
 			return false;
 	return true;
 }
 
 static bool
-ask(Remote *r, const char *query)
+send_query(Remote *r, const char *query)
 {
-	return asked(r, r->pq->PQsendQueryParams(r->connection, query, 0, NULL, NULL, NULL, NULL, 1));
+	return sent_query(r, PQsendQueryParams(r->connection, query, 0, NULL, NULL, NULL, NULL, 1));
 }
 
-/* Has the call of grnnd_serve_build() parsed and planned once for all frames. */
+/* Has grnnd_serve_build($1) parsed and planned once for all frames. */
 static bool
-ask_to_prepare(Remote *r)
+send_prepare(Remote *r)
 {
 	const unsigned int type = BYTEA_OID;
 	char		call[SCHEMA_BYTES + 64];
 
 	snprintf(call, sizeof(call), "SELECT %s.grnnd_serve_build($1)", r->schema);
-	return asked(r, r->pq->PQsendPrepare(r->connection, "", call, 1, &type));
+	return sent_query(r, PQsendPrepare(r->connection, "", call, 1, &type));
 }
 
-/* A question without rows to be returned, or whose rows say nothing. */
+/* Receives the answer to a query whose rows are not needed. */
 static bool
 take_done(Remote *r)
 {
-	GrnPqResult *answer;
+	PGresult   *answer;
 
 	if (!take_answer(r, &answer))
 		return false;
-	r->pq->PQclear(answer);
+	PQclear(answer);
 	return true;
 }
 
 /* ---- frames ---- */
 
-/* Completes a frame, behind whose head the payload of head.bytes lies. */
+/* Writes the head, with the checksum, in front of a payload of head.bytes. */
 static void
 seal(char *frame, GrnWireHead head)
 {
@@ -319,7 +284,7 @@ seal(char *frame, GrnWireHead head)
 }
 
 static bool
-ask_sealed(Remote *r, const char *frame)
+send_sealed(Remote *r, const char *frame)
 {
 	GrnWireHead head;
 	const int	binary = 1;
@@ -327,28 +292,28 @@ ask_sealed(Remote *r, const char *frame)
 
 	memcpy(&head, frame, sizeof(head));
 	length = (int) (sizeof(head) + head.bytes);
-	return asked(r, r->pq->PQsendQueryPrepared(r->connection, "", 1, &frame, &length, &binary, 1));
+	return sent_query(r, PQsendQueryPrepared(r->connection, "", 1, &frame, &length, &binary, 1));
 }
 
-/* Sends the payload of head.bytes that lies behind the head's place in the first frame. */
+/* Sends the first frame, whose payload of head.bytes is filled. */
 static bool
-ask_frame(Remote *r, GrnWireHead head)
+send_frame(Remote *r, GrnWireHead head)
 {
 	seal(r->frames[0], head);
-	return ask_sealed(r, r->frames[0]);
+	return send_sealed(r, r->frames[0]);
 }
 
-/* The payload of the answer to a question, whose type and so on wanted has; NULL: it is none. */
+/* Returns the payload of an answer, or NULL if the answer is damaged or not the wanted one. */
 static const char *
-payload_of(const GrnLibpq *pq, const GrnPqResult *answer, const GrnWireHead *wanted)
+payload_of(const PGresult * answer, const GrnWireHead *wanted)
 {
 	GrnWireHead head;
 	const char *value;
 
-	if (pq->PQntuples(answer) != 1 || pq->PQnfields(answer) != 1 || pq->PQgetisnull(answer, 0, 0) ||
-		(uint64_t) pq->PQgetlength(answer, 0, 0) != sizeof(head) + wanted->bytes)
+	if (PQntuples(answer) != 1 || PQnfields(answer) != 1 || PQgetisnull(answer, 0, 0) ||
+		(uint64_t) PQgetlength(answer, 0, 0) != sizeof(head) + wanted->bytes)
 		return NULL;
-	value = pq->PQgetvalue(answer, 0, 0);
+	value = PQgetvalue(answer, 0, 0);
 	memcpy(&head, value, sizeof(head));
 	return head.magic == GRN_WIRE_MAGIC && head.type == wanted->type &&
 		head.segment == wanted->segment && head.offset == wanted->offset &&
@@ -361,22 +326,22 @@ payload_of(const GrnLibpq *pq, const GrnPqResult *answer, const GrnWireHead *wan
 static bool
 unsound(Remote *r)
 {
-	return damaged(r, "a frame that was not asked for, or was changed on its way");
+	return damaged(r, "a frame that was not requested, or was changed on its way");
 }
 
-/* The answer to such a question is copied to out. */
+/* Receives one answer and copies its payload to out. */
 static bool
 take_frame(Remote *r, GrnWireHead wanted, void *out)
 {
-	GrnPqResult *answer;
+	PGresult   *answer;
 	const char *payload;
 
 	if (!take_answer(r, &answer))
 		return false;
-	payload = payload_of(r->pq, answer, &wanted);
+	payload = payload_of(answer, &wanted);
 	if (payload && wanted.bytes > 0)
 		memcpy(out, payload, wanted.bytes);
-	r->pq->PQclear(answer);
+	PQclear(answer);
 	return payload || unsound(r);
 }
 
@@ -385,30 +350,29 @@ take_frame(Remote *r, GrnWireHead wanted, void *out)
 static bool
 begin(Remote *r)
 {
-	const GrnLibpq *pq = r->pq;
 	const GrnBuildSpec *spec = r->build->spec;
 	GrnWireBegin wire = {*spec, spec->segment_max[GRN_SEG_VECTORS] / spec->row_bytes};
-	GrnPqResult *answer;
+	PGresult   *answer;
 	bool		found;
 
-	if (!ask(r, "BEGIN") || !ask(r, SETTINGS) || !ask(r, FIND_SCHEMA) ||
+	if (!send_query(r, "BEGIN") || !send_query(r, SETTINGS) || !send_query(r, FIND_SCHEMA) ||
 		!take_done(r) || !take_done(r) || !take_answer(r, &answer))
 		return false;
-	found = pq->PQntuples(answer) == 1 && pq->PQnfields(answer) == 1 &&
-		pq->PQgetlength(answer, 0, 0) < SCHEMA_BYTES;
+	found = PQntuples(answer) == 1 && PQnfields(answer) == 1 &&
+		PQgetlength(answer, 0, 0) < SCHEMA_BYTES;
 	if (found)
-		snprintf(r->schema, sizeof(r->schema), "%s", pq->PQgetvalue(answer, 0, 0));
-	pq->PQclear(answer);
+		snprintf(r->schema, sizeof(r->schema), "%s", PQgetvalue(answer, 0, 0));
+	PQclear(answer);
 	if (!found)
-		return grn_fail(r->failure, "55000", "Run CREATE EXTENSION grnnd in that database, or check the option dbname.",
-						"the build server's database has no extension grnnd");
+		return grn_fail(r->failure, "55000", "Run CREATE EXTENSION grnnd_build_server in that database, or check the option dbname.",
+						"the build server's database has no extension grnnd_build_server");
 	memcpy(r->frames[0] + sizeof(GrnWireHead), &wire, sizeof(wire));
-	return ask_to_prepare(r) &&
-		ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}) &&
+	return send_prepare(r) &&
+		send_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}) &&
 		take_done(r) && take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN}, NULL);
 }
 
-/* Rows that threads make frames of: [first, end), so many a frame. */
+/* Rows [first, end), of which threads make frames of `piece` rows. */
 typedef struct Batch
 {
 	Remote	   *r;
@@ -437,7 +401,7 @@ pack_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Takes one answer to a PUT: offset, where it begins. */
+/* Receives one answer to a PUT that began at offset. */
 static bool
 put_taken(Remote *r, GrnSegment segment, uint64_t offset)
 {
@@ -445,9 +409,9 @@ put_taken(Remote *r, GrnSegment segment, uint64_t offset)
 }
 
 /*
- * Sends rows as they become complete, in frames of the smallest form that holds all rows of the
- * frame.  Where none come for a while it sends a frame without rows, which keeps the other side
- * waiting and shows whether it is there.
+ * Sends rows as rows become complete, in frames of the smallest form that holds all rows of the
+ * frame.  If no rows come for a while, sends a frame without rows: the frame keeps the other host
+ * waiting, and an answer shows that the other host is alive.
  */
 static bool
 put_rows(Remote *r, const GrnRows *rows)
@@ -455,12 +419,12 @@ put_rows(Remote *r, const GrnRows *rows)
 	const GrnHost *host = r->build->host;
 	GrnParallel *parallel = r->build->threads;
 	uint64_t	piece = GRN_WIRE_PIECE / grn_form_bytes(rows->form, rows->dim);
-	uint64_t	offsets[AHEAD]; /* of frames without an answer, by their number */
-	uint64_t	asked = 0;
-	uint64_t	answered = 0;
+	uint64_t	offsets[AHEAD]; /* of frames without an answer, by frame number */
+	uint64_t	asked = 0;		/* frames sent, */
+	uint64_t	answered = 0;	/* and answered */
 	uint64_t	ready = 0;
-	uint64_t	made = 0;		/* frames of this batch, */
-	uint64_t	sent = 0;		/* and how many of them have gone */
+	uint64_t	made = 0;		/* frames of the batch, */
+	uint64_t	sent = 0;		/* and sent of the batch */
 	Batch		batch = {r, rows, 0, 0, piece > 0 ? piece : 1};
 	bool		all = false;
 
@@ -470,7 +434,7 @@ put_rows(Remote *r, const GrnRows *rows)
 
 		if (sent == made && batch.end == ready && !all && !full)
 		{
-			ready = host->rows(host->ctx, ready, asked > answered ? 0 : SIGN_OF_LIFE_MS, &all);
+			ready = host->rows(host->ctx, ready, asked > answered ? 0 : KEEP_ALIVE_MS, &all);
 			if (all)
 				r->collected = grn_seconds();
 			if (all && batch.end == ready)
@@ -488,7 +452,7 @@ put_rows(Remote *r, const GrnRows *rows)
 		}
 		if (sent < made && !full)
 		{
-			if (!ask_sealed(r, r->frames[sent]))
+			if (!send_sealed(r, r->frames[sent]))
 				return false;
 			offsets[asked++ % AHEAD] = batch.first + sent++ * batch.piece;
 		}
@@ -511,8 +475,8 @@ put_order(Remote *r)
 		if (at < total && r->waiting < AHEAD)
 		{
 			memcpy(r->frames[0] + sizeof(GrnWireHead), (const char *) r->build->order + at, bytes);
-			if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_ORDER,
-											 .offset = at, .bytes = bytes}))
+			if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_ORDER,
+											  .offset = at, .bytes = bytes}))
 				return false;
 			at += bytes;
 			continue;
@@ -524,12 +488,11 @@ put_order(Remote *r)
 	return true;
 }
 
-/* Answers to GET that threads look at and copy. */
+/* Answers to GET, checked and copied by threads. */
 typedef struct Answers
 {
-	const GrnLibpq *pq;
 	int			n;
-	GrnPqResult *results[TOGETHER];
+	PGresult   *results[TOGETHER];
 	GrnWireHead wanted[TOGETHER];
 	char	   *to;				/* the segment */
 	bool		unsound;
@@ -543,7 +506,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const char *payload = payload_of(a->pq, a->results[i], &a->wanted[i]);
+		const char *payload = payload_of(a->results[i], &a->wanted[i]);
 
 		if (payload)
 			memcpy(a->to + a->wanted[i].offset, payload, a->wanted[i].bytes);
@@ -552,7 +515,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Copies them to their places, if they are sound, and forgets them. */
+/* Copies the sound answers to their places and clears all answers. */
 static bool
 copy_answers(Remote *r, Answers *a)
 {
@@ -560,7 +523,7 @@ copy_answers(Remote *r, Answers *a)
 
 	parallel->run(parallel, (size_t) a->n, 1, copy_range, a);
 	while (a->n > 0)
-		r->pq->PQclear(a->results[--a->n]);
+		PQclear(a->results[--a->n]);
 	return !a->unsound || unsound(r);
 }
 
@@ -568,7 +531,7 @@ static bool
 get(Remote *r, GrnSegment segment, uint64_t total)
 {
 	const GrnHost *host = r->build->host;
-	Answers		a = {.pq = r->pq};
+	Answers		a = {0};
 	uint64_t	answered = 0;
 	bool		fine = true;
 
@@ -587,7 +550,7 @@ get(Remote *r, GrnSegment segment, uint64_t total)
 		{
 			memcpy(r->frames[0] + sizeof(head), &bytes, sizeof(bytes));
 			head.bytes = sizeof(bytes);
-			fine = ask_frame(r, head);
+			fine = send_frame(r, head);
 			at += bytes;
 			continue;
 		}
@@ -599,7 +562,7 @@ get(Remote *r, GrnSegment segment, uint64_t total)
 			fine = copy_answers(r, &a);
 	}
 	while (a.n > 0)
-		r->pq->PQclear(a.results[--a.n]);
+		PQclear(a.results[--a.n]);
 	return fine;
 }
 
@@ -620,14 +583,14 @@ run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 	if (!put_order(r))
 		return false;
 	times.rows = (float) grn_lap(&since);
-	if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
+	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
 		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD, .bytes = sizeof(built)}, &built))
 		return false;
 	times.graph = (float) grn_lap(&since);
 	if (!get(r, GRN_SEG_RESULT, built.bytes[0]) || !get(r, GRN_SEG_CODES, built.bytes[1]))
 		return false;
 	times.result = (float) grn_lap(&since);
-	if (!ask_frame(r, (GrnWireHead) {.type = GRN_WIRE_END}) ||
+	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_END}) ||
 		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_END, .bytes = sizeof(there)}, &there))
 		return false;
 	times.end = (float) grn_lap(&since);
@@ -635,67 +598,60 @@ run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 	times.there_result = there.remote.there_result;
 	*result = there;
 	result->remote = times;
-	/* all is here; grn_remote_end() waits for the answer */
 	r->over = true;
 	return true;
 }
 
-static void
-disconnect(Remote *r)
-{
-	if (r->connection)
-		r->pq->PQfinish(r->connection);
-	for (int i = 0; i < AHEAD; i++)
-		free(r->frames[i]);
-	free(r);
-}
-
-bool
-grn_remote_build(GrnBuild *build, const GrnOptions *options, GrnBuildResult *result,
-				 GrnConnection **connection, GrnFailure *failure)
+/* GrnElsewhere.build */
+static bool
+build_there(GrnBuild *build, const char *connection, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	GrnRows		rows = {.base = build->vectors, .row_bytes = spec->row_bytes, .dim = spec->dim,
 		.embedding = grn_metric(spec->metric)->embedding, .form = (GrnForm) spec->form};
-	const GrnLibpq *pq = grn_libpq(failure);
 	size_t		frame_bytes = sizeof(GrnWireHead) + GRN_WIRE_PIECE + spec->row_bytes + sizeof(GrnWireBegin);
-	bool		room = true;
-	Remote	   *r;
+	Remote	   *r = &remote;
 
-	if (!pq)
-		return false;
 #ifdef __GLIBC__
-	/* the pages of an answer are kept for the next one: new ones cost as much as all else */
+	/* keeps the pages of an answer for the next answer: new pages take as long as all other work */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES / 2);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 #endif
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return grn_fail(failure, "53200", "", "the builder process is out of memory");
-	r->pq = pq;
 	r->build = build;
 	r->failure = failure;
 	for (int i = 0; i < AHEAD; i++)
-		room &= (r->frames[i] = malloc(frame_bytes)) != NULL;
-	if (!room)
-		grn_fail(failure, "53200", "", "the builder process is out of memory");
-	if (!room || !open_connection(r, options) || !run(r, &rows, result))
 	{
-		disconnect(r);
-		return false;
+		r->frames[i] = malloc(frame_bytes);
+		if (!r->frames[i])
+			return grn_fail(failure, "53200", "", "the builder process is out of memory");
 	}
-	*connection = r;
-	return true;
+	if (open_connection(r, connection) && run(r, &rows, result))
+		return true;
+	if (r->connection)
+		PQfinish(r->connection);
+	return false;
 }
 
-void
-grn_remote_end(GrnConnection *connection)
+/*
+ * GrnElsewhere.end: waits until the other host has freed the memory of the build, so that its log
+ * has no lost connection.  The leader is not told of errors.
+ */
+static void
+end_connection(void)
 {
-	Remote	   *r = connection;
 	GrnFailure	failure;
 
-	r->failure = &failure;
-	if (ask(r, "COMMIT"))
-		take_done(r);
-	disconnect(r);
+	remote.failure = &failure;
+	if (send_query(&remote, "COMMIT"))
+		take_done(&remote);
+	PQfinish(remote.connection);
+}
+
+int
+main(void)
+{
+	static const GrnElsewhere elsewhere = {build_there, end_connection};
+
+	grn_dist_init();
+	return grn_builder_process("grnnd_build_remote", &elsewhere);
 }

@@ -1,9 +1,11 @@
 /*
- * estimate.c - grnnd_build_estimate(): what CREATE INDEX would take with the present settings.
+ * estimate.c - grnnd_build_estimate(): memory, pages and seconds of a CREATE INDEX with the present
+ * settings.
  *
- * The functions that plan a build's memory and pages are called for the number of rows that the
- * planner expects.  All rows are taken to differ.  A few pages that are spread over the table say
- * how many rows have a vector, and which form holds all vectors.  No builder is started.
+ * The estimate calls the functions that plan memory and pages of a build, for the number of rows
+ * that the planner expects.  All rows are assumed to differ.  A sample of pages spread over the
+ * table gives the share of rows with a vector, and the form that holds all vectors.  No builder is
+ * started.
  */
 #include "postgres.h"
 
@@ -34,7 +36,7 @@
 #include "graph/construct/descent.h"
 #include "graph/construct/workspace.h"
 
-/* Pages of the sample, and vectors that are looked at on each. */
+/* Pages of the sample, and vectors examined on each page. */
 #define SAMPLE_PAGES 64
 #define VECTORS_PER_PAGE 4
 
@@ -46,18 +48,18 @@
 
 typedef struct Estimate
 {
-	GrnndBuild	build;			/* nothing of it but what grnnd_build_init() sets */
+	GrnndBuild	build;			/* as grnnd_build_init() leaves the struct */
 	/* columns of the table */
 	FormData_pg_attribute vector;
 	GrnndAttrs *attrs;			/* of filter columns */
 	/* of the sample */
-	double		rows;			/* seen there, */
-	double		vectors;		/* and of them with a vector */
+	double		rows;			/* on the sampled pages */
+	double		vectors;		/* rows with a vector on the sampled pages */
 	int			nvalues;
-	Datum		values[SAMPLE_PAGES * VECTORS_PER_PAGE];	/* vectors that were kept, detoasted */
+	Datum		values[SAMPLE_PAGES * VECTORS_PER_PAGE];	/* detoasted vectors */
 } Estimate;
 
-/* Ends with an error unless oid is a table, and the user's. */
+/* Ends with an error unless oid is a table of the user.  Errors: 42P01, 42809, 42501. */
 static void
 check_table(Oid oid)
 {
@@ -76,8 +78,9 @@ check_table(Oid oid)
 }
 
 /*
- * Opens a table of the user's.  The checks come before the lock, so that nobody waits for a
- * lock that he may not have, and again under it, for the table may have changed meanwhile.
+ * Opens a table of the user.  The checks precede the lock, so that nobody waits for a lock without
+ * the right to the lock.  The table may change meanwhile, so the checks are repeated under the
+ * lock.
  */
 static Relation
 open_table(Oid oid)
@@ -116,7 +119,7 @@ table_column(Relation table, const char *name)
 	return attribute;
 }
 
-/* Filter columns by their names, with the operator classes that CREATE INDEX takes by default. */
+/* Finds filter columns by name, with the default operator classes of CREATE INDEX. */
 static void
 find_filter_columns(Estimate *e, Relation table, ArrayType * names)
 {
@@ -159,7 +162,7 @@ find_filter_columns(Estimate *e, Relation table, ArrayType * names)
 
 /* ---- the sample ---- */
 
-/* Reads pages that are spread over the table; returns how many rows all of it has. */
+/* Reads a sample of pages spread over the table.  Returns the number of rows of the whole table. */
 static double
 read_sample(Estimate *e, Relation table)
 {
@@ -199,7 +202,7 @@ read_sample(Estimate *e, Relation table)
 	return tuples;
 }
 
-/* The form that holds all vectors exactly, by the sample.  Only those to be indexed count. */
+/* Returns the form that holds all indexed vectors of the sample exactly. */
 static GrnForm
 sampled_form(Estimate *e)
 {
@@ -221,12 +224,12 @@ sampled_form(Estimate *e)
 	return grn_rows_form(needed, b->key.type->form);
 }
 
-/* ---- what the build takes ---- */
+/* ---- the estimate ---- */
 
 /*
- * What filter columns take: records of lists, pages, and bytes of ATTRS behind the values.  Every
- * list of a column is taken to be as long as the others, and the elements of an array to have all
- * the lists that they may have.
+ * Computes the space of filter columns: records of lists, pages, and bytes of ATTRS behind the
+ * values.  All lists of a column are assumed to have equal lengths, and the elements of an array to
+ * have as many lists as elements may have.
  */
 static void
 add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)
@@ -237,7 +240,7 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 		.own = b->key.metric->own_codes};
 	GrnndListSizes lists = {0};
 
-	/* without codes there are no lists, and few rows get theirs later */
+	/* an index without codes has no lists; an index of few rows gets lists later */
 	if (layout->code_bytes > 0 && (rows >= grnnd_fit_rows(b->dim) || layout->shape.own != 0))
 		meta.list_buckets = grnnd_list_buckets(layout, rows);
 	for (uint32 c = 0; c < e->attrs->n; c++)
@@ -255,7 +258,7 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 	*bytes = grnnd_filter_bytes(&meta, layout, rows, &lists);
 }
 
-/* The segments, as grnnd_mapping_grow() lengthens them. */
+/* Sizes of the segments, computed as grnnd_mapping_grow() lengthens segments. */
 typedef struct Segments
 {
 	uint64		size[GRN_NSEGMENTS];
@@ -277,7 +280,9 @@ grow(Segments *s, GrnSegment segment, uint64 bytes)
 	}
 }
 
-/* Memory and temporary file of a build over so many rows, segment by segment as it goes on. */
+/*
+ * Returns memory and temporary file of a build of `rows` rows, in the order of the build's steps.
+ */
 static Segments
 build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *layout, uint64 filter_bytes,
 			 uint64 rows)
@@ -316,7 +321,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	return s;
 }
 
-/* Fills the result, for a table that has rows. */
+/* Fills the result columns for a table with rows. */
 static void
 estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 {
@@ -380,7 +385,7 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	key = grnnd_key_by_name(e->vector.atttypid, PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2), NULL);
 	grnnd_test_point("estimate");
 	rows = read_sample(e, table);
-	/* as in an index on an expression that gives the column its dimensions */
+	/* assume an index on an expression with the dimensions of the first vector */
 	if (e->vector.atttypmod < 1 && e->nvalues > 0)
 		e->vector.atttypmod = key.type->dim(e->values[0]);
 	grnnd_build_init(&e->build, key, e->attrs, &e->vector, options);

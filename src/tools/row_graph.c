@@ -1,9 +1,10 @@
 /*
  * row_graph.c - grnnd_graph() and grnnd_graph_by(): the nearest rows of every row of a table.
  *
- * The rows are read as by a SELECT (row_graph_rows.c), the builder process makes their graph and
- * finds the nearest of each, and this file gives its answer the names of the rows.  Of types with
- * stand-ins (sparsevec) the builder finds some more, and the operator's function ranks them.
+ * row_graph_rows.c reads the rows as a SELECT does.  The builder process makes a graph of the rows
+ * and finds the nearest nodes of each node.  This file turns nodes into the names of rows.  For
+ * types with stand-ins (sparsevec) the builder finds more candidates, and the operator's function
+ * ranks the candidates.
  */
 #include "postgres.h"
 
@@ -26,21 +27,22 @@
 
 #include "am/create/device_choice.h"
 #include "am/create/progress.h"
-#include "am/create/row_graph.h"
 #include "am/create/write_index_impl.h"
+#include "am/export.h"
 #include "am/owner.h"
 #include "am/select_rows.h"
+#include "tools/row_graph.h"
 
 /*
- * Candidates of a search where none are given: for each row wanted, and at the least.  Recall@10:
- * see test/bench/row_graph/results.md.
+ * Default candidates of a search: for each wanted row, and at least.  Recall@10 is in
+ * test/bench/row_graph/results.md.
  */
 #define DEFAULT_EF_PER_ROW 2
 #define DEFAULT_LEAST_EF 20
 
 #define NCOLUMNS 3				/* row, neighbour, distance */
 
-/* The builder's answer, as it lies in the mapping. */
+/* The builder's answer; pointers into the mapping. */
 typedef struct Answer
 {
 	uint32		nodes;
@@ -52,7 +54,7 @@ typedef struct Answer
 	uint64		near_items;
 } Answer;
 
-/* A row that may be among the nearest of another. */
+/* A row that may be among the nearest rows of a second row. */
 typedef struct Candidate
 {
 	double		distance;
@@ -72,8 +74,8 @@ typedef struct Output
 /* ---- the arguments ---- */
 
 /*
- * Ends with an error unless oid is a relation with rows of its own, which the user may read.
- * Errors: 42P01, 42809, 42501.
+ * Ends with an error unless oid is a relation with rows of its own and the user may read the
+ * relation.  Errors: 42P01, 42809, 42501.
  */
 static void
 check_relation(Oid oid, bool by_tid)
@@ -93,7 +95,7 @@ check_relation(Oid oid, bool by_tid)
 	grnnd_must_read(oid);
 }
 
-/* A column of the relation by its name.  Error: 42703. */
+/* Returns a column of the relation by name.  Error: 42703. */
 static Expr *
 find_column(const GrnndRowGraph *g, const char *name, bool system_too)
 {
@@ -108,8 +110,8 @@ find_column(const GrnndRowGraph *g, const char *name, bool system_too)
 }
 
 /*
- * Opens the relation.  The checks come before the lock, so that nobody waits for a lock without the
- * right to it, and again under the lock.  From there on everything is looked up by the OID.
+ * Opens the relation.  The checks precede the lock, so that nobody waits for a lock without the
+ * right to the lock, and are repeated under the lock.  All later look-ups use the OID.
  */
 static void
 open_relation(GrnndRowGraph *g, Oid oid)
@@ -127,7 +129,7 @@ open_relation(GrnndRowGraph *g, Oid oid)
 	g->type = getBaseType(exprType((Node *) g->vector));
 }
 
-/* An integer argument, or `otherwise` where it is NULL. */
+/* Returns an integer argument from 1 to `most`, or `otherwise` for NULL.  Error: 22023. */
 static int
 bounded(FunctionCallInfo fcinfo, int position, const char *name, int most, int otherwise)
 {
@@ -141,7 +143,7 @@ bounded(FunctionCallInfo fcinfo, int position, const char *name, int most, int o
 	return value;
 }
 
-/* at: position of k, which the others follow. */
+/* at: the position of argument k; the optional arguments follow k. */
 static void
 take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 {
@@ -175,7 +177,9 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 				 errhint("Without exact, distances are the operator's all the same; a larger ef finds more.")));
 }
 
-/* Columns of grnnd_graph_by() are what the query says: they must be of the key's type. */
+/*
+ * The query names the result columns of grnnd_graph_by(), with the type of the key.  Error: 42804.
+ */
 static void
 check_result_type(const GrnndRowGraph *g, TupleDesc desc)
 {
@@ -214,7 +218,7 @@ check_answer(const GrnndBuild *build, Answer *a)
 	grnnd_check_result_rows(a->row_start, a->rows, a->nodes, build->rows);
 }
 
-/* A node's list. */
+/* Returns the list of a node, of *count items; NULL if the list is empty. */
 static const GrnNear *
 near_of(const Answer *a, uint32 node, uint32 most, uint32 *count)
 {
@@ -241,8 +245,8 @@ compare_candidates(const void *a, const void *b)
 }
 
 /*
- * The nearest rows of a row by its node's list, as candidates; returns how many: at most near.k of
- * stand-ins, else k.
+ * Makes candidates for a row from the list of the row's node.  Returns the number of candidates, at
+ * most near.k for stand-ins, else k.
  */
 static uint32
 find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
@@ -265,7 +269,7 @@ find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 	return n;
 }
 
-/* Ranks candidates by the operator; returns how many are wanted. */
+/* Sorts candidates by the operator.  Returns the number of candidates within k and max_distance. */
 static uint32
 rank(Output *o, uint32 row, uint32 n)
 {

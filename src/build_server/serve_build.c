@@ -1,12 +1,11 @@
 /*
- * serve_build.c - grnnd_serve_build(): builds for another host's CREATE INDEX.  The builder
- * there is the client; "Between hosts" in builder/protocol.h has what they say.
+ * serve_build.c - grnnd_serve_build(): builds for the CREATE INDEX of another host (wire.h).
  *
- * A session serves one build at a time, within one transaction, whose end gives everything back.
- * Of settings only those count that the client cannot set: grnnd.serve_memory, grnnd.serve_threads,
- * temp_file_limit and those of GPUs.  What comes is not trusted: the backend looks at lengths,
- * forms, numbers and limits, and all else is for the builder process, which can harm nothing but
- * itself.
+ * A session serves one build at a time, within one transaction.  The end of the transaction frees
+ * all memory.  Only settings of superusers count: grnnd_build_server.memory,
+ * grnnd_build_server.threads, temp_file_limit and the settings of GPUs.  The client is not trusted:
+ * the backend checks lengths, forms, numbers and limits.  All further work is done by the builder
+ * process, whose faults harm no other process.
  */
 #include "am/grnnd.h"
 
@@ -28,28 +27,65 @@
 #include "am/create/device_choice.h"
 #include "am/create/mapping.h"
 #include "am/create/progress.h"
-#include "graph/checksum.h"
+#include "am/export.h"
+#include "build_server/wire.h"
 #include "graph/packed_rows.h"
 
-/* Of memory that is free between frames, at most. */
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "grnnd_build_server", .version = "0.1.0");
+#else
+PG_MODULE_MAGIC;
+#endif
+
+/* Most free memory between frames. */
 #define KEPT_BYTES (32 * 1024 * 1024)
 
 typedef struct Served
 {
-	GrnndBuild	build;			/* heap, index and options are not here */
+	GrnndBuild	build;			/* without heap, index and options */
 	uint64		most_rows;
 	uint64		have_rows;
 	uint64		have_order;		/* bytes */
-	bool		ready;			/* all of BEGIN has been done */
-	bool		begun;			/* BUILD has come, */
-	bool		built;			/* and RESULT and CODES are written */
-	GrnRows		rows;			/* where they lie in the builder, but for the base */
-	double		rows_seconds;	/* of work for rows, and for what goes back */
+	bool		ready;			/* BEGIN is complete */
+	bool		begun;			/* BUILD has come */
+	bool		built;			/* RESULT and CODES are written */
+	GrnRows		rows;			/* layout of the rows in the builder; base is unset */
+	double		rows_seconds;	/* for receiving rows, and for sending the result */
 	double		result_seconds;
 } Served;
 
-/* This session's build; in the transaction's memory. */
+/* The build of the session, in the memory of the transaction. */
 static Served *served = NULL;
+
+static int	serve_memory;		/* MB */
+static int	serve_threads;		/* 0: max_worker_processes */
+
+static void
+define_settings(void)
+{
+	DefineCustomIntVariable("grnnd_build_server.memory",
+							"Shared memory of a build for another host.",
+							"What is beyond it goes to a temporary file.",
+							&serve_memory, 1024, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("grnnd_build_server.threads",
+							"Threads of the builder process of a build for another host.",
+							"0: max_worker_processes.",
+							&serve_threads, 0, 0, 1024,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("grnnd_build_server");
+}
+
+extern PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	static const char *const names[] = {"grnnd_build_server.memory", "grnnd_build_server.threads"};
+
+	grnnd_load_library();
+	grnnd_define_superuser_settings(define_settings, names, lengthof(names));
+}
 
 /* An XactCallback. */
 static void
@@ -61,7 +97,7 @@ end_served(XactEvent event, void *arg)
 		event == XACT_EVENT_PRE_PREPARE)
 		return;
 	served = NULL;
-	/* a temporary file that is still open at a commit would be reported as a leak */
+	/* at a commit PostgreSQL would report an open temporary file as a leak */
 	if (event == XACT_EVENT_COMMIT)
 		grnnd_build_finish(&s->build);
 	else
@@ -78,8 +114,8 @@ unsound(const char *what)
 }
 
 /*
- * Keeps rows out of this server's log until the transaction ends.  Rows are parameters, which
- * log_statement, log_min_duration_statement, errors and auto_explain would write there in full.
+ * Keeps rows out of the log of this server until the transaction ends.  Rows are parameters, which
+ * log_statement, log_min_duration_statement, errors and auto_explain would log in full.
  */
 static void
 log_no_rows(void)
@@ -98,9 +134,9 @@ log_no_rows(void)
 	}
 }
 
-/* Tells the other host that the build goes on, and how far it is. */
+/* Sends the progress of the build to the other host, as a sign of life. */
 static void
-tell_phase(GrnndBuilder *builder)
+send_phase(GrnndBuilder *builder)
 {
 	ereport(NOTICE,
 			(errmsg_internal(GRN_WIRE_PHASE, (unsigned) builder->phase[0],
@@ -108,9 +144,9 @@ tell_phase(GrnndBuilder *builder)
 							 (unsigned long long) builder->phase[2])));
 }
 
-/* Tells it what will go back, so that it allocates memory meanwhile. */
+/* Sends the size of a result, so that the other host allocates memory during the build. */
 static void
-tell_need(GrnSegment segment, uint64 bytes)
+send_need(GrnSegment segment, uint64 bytes)
 {
 	ereport(NOTICE,
 			(errmsg_internal(GRN_WIRE_NEED, (unsigned) segment, (unsigned long long) bytes)));
@@ -142,7 +178,7 @@ begin(const GrnWireBegin *wire)
 		unsound("numbers of its beginning are out of range");
 
 #ifdef __GLIBC__
-	/* frames go through several allocations each, whose pages are kept for the next frame */
+	/* keeps the pages of the allocations of a frame for the next frame */
 	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 #endif
@@ -154,13 +190,13 @@ begin(const GrnWireBegin *wire)
 	build->builder.sock = -1;
 	build->dim = spec.dim;
 	build->row_bytes = spec.row_bytes;
-	build->words = 1;			/* (no TIDs come) */
+	build->words = 1;			/* (the client sends no TIDs) */
 	spec.version = GRN_PROTOCOL_VERSION;
 	spec.remote = GRN_REMOTE_NONE;
-	spec.may_move = 0;			/* the other host's rows would stay where they are */
+	spec.may_move = 0;			/* rows of the other host do not move */
 	spec.patience = 0;
 	grnnd_set_devices(&spec);
-	spec.threads = grnnd_serve_threads > 0 ? grnnd_serve_threads : Max(max_worker_processes, 1);
+	spec.threads = serve_threads > 0 ? serve_threads : Max(max_worker_processes, 1);
 	spec.work_limit = 0;
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));
 	s->most_rows = Min(wire->most_rows, GRN_MAX_NODES - 1);
@@ -168,18 +204,20 @@ begin(const GrnWireBegin *wire)
 	build->spec = spec;
 	s->rows = (GrnRows) {NULL, NULL, 0, spec.row_bytes, spec.dim, metric->embedding, (GrnForm) spec.form};
 	served = s;
-	grnnd_build_map_within(build, s->most_rows, (uint64) grnnd_serve_memory * 1024 * 1024,
-						   "grnnd.serve_memory");
+	grnnd_build_map_within(build, s->most_rows, (uint64) serve_memory * 1024 * 1024,
+						   "grnnd_build_server.memory");
 	s->most_rows = Min(s->most_rows, build->max_rows);
 	grnnd_choose_device(build, (double) spec.expected);
-	/* now, so that a device opens while rows come */
+	/* the device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
-	build->builder.heard = tell_phase;
-	build->builder.wanted = tell_need;
+	build->builder.heard = send_phase;
+	build->builder.wanted = send_need;
 	s->ready = true;
 }
 
-/* Rows stay packed: the builder's threads unpack them, and this backend is one thread. */
+/*
+ * Writes packed rows.  The threads of the builder unpack rows, because this backend has one thread.
+ */
 static void
 put_rows(Served *s, uint32 form, uint64 first, const char *bytes, uint64 length)
 {
@@ -199,7 +237,7 @@ put_rows(Served *s, uint32 form, uint64 first, const char *bytes, uint64 length)
 				 errmsg("%llu rows are more than a build can have", (unsigned long long) (first + n)),
 				 errhint("Partition the table.")));
 	if (n == 0)
-		return;					/* a sign of life */
+		return;					/* a keep-alive frame */
 	grnnd_mapping_grow(map, GRN_SEG_VECTORS, (first + n) * s->rows.row_bytes);
 	grnnd_mapping_write(map, GRN_SEG_VECTORS, grn_packed_offset(&s->rows, (GrnForm) form, first, n),
 						bytes, length);
@@ -220,7 +258,7 @@ put_order(Served *s, uint64 offset, const char *bytes, uint64 length)
 	s->have_order += length;
 }
 
-/* Has the graph built; says what there is to be had. */
+/* Has the graph built.  Returns the sizes of the result. */
 static GrnWireBuilt
 run(Served *s)
 {
@@ -249,7 +287,7 @@ end_build(Served *s)
 	builder->result.remote.there_result = (float) s->result_seconds;
 }
 
-/* An answer in context, of a head that is still to be written and a payload. */
+/* Makes an answer in `context`: room for the head, and a payload. */
 static bytea *
 answer_to(MemoryContext context, GrnWireHead *head, const void *payload, uint64 bytes)
 {
@@ -269,7 +307,7 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 	GrnWireBuilt built;
 	uint64		wanted;
 
-	/* the client may have set the settings again */
+	/* the client may have changed the settings since the last frame */
 	log_no_rows();
 	if (head->type == GRN_WIRE_BEGIN)
 	{
@@ -281,7 +319,7 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 		begin(&wire);
 		return answer_to(context, head, NULL, 0);
 	}
-	/* (a caller may have gone on after an error) */
+	/* (a caller may continue after an error) */
 	if (s == NULL || !s->ready)
 		unsound("no build has begun");
 	grnnd_builder_poll(&s->build.builder);
@@ -348,7 +386,7 @@ grnnd_serve_build(PG_FUNCTION_ARGS)
 						head.version, GRN_PROTOCOL_VERSION),
 				 errhint("Install the same version of grnnd on both.")));
 
-	/* the temporary file and the builder are the transaction's, not this statement's */
+	/* the temporary file and the builder outlive this statement */
 	CurrentResourceOwner = TopTransactionResourceOwner;
 	answer = serve(context, &head, bytes + sizeof(head));
 	CurrentResourceOwner = owner;
