@@ -19,8 +19,8 @@
 
 /*
  * A candidate counts as occluded only if it is nearer to a chosen neighbour than to the row by more
- * than this share of the squared distance.  6,000 sentences behind 6,000, 32 edges, recall at ef
- * 40: .947 with 0, .951 with .08, .950 with .15, .946 with .25.
+ * than this share of the squared distance. 12,000 SIFT rows, half inserted, recall at ef 40: .9887
+ * with .04, .9903 with .08, .9888 with .16.
  */
 #define RULE_SLACK 0.08f
 

@@ -19,9 +19,12 @@
  * number.
  */
 #define MIN_REMEMBERED 4
-/* Candidates for the room in one list, at most. Without codes each candidate costs a page. */
+/*
+ * Candidates for the room in one list, at most. Three quarters of 12,000 sentences in layout compact
+ * deleted, recall at ef 40 and time of vacuum a deleted row: .973 and 57 us with 32, .978 and 81 us
+ * with 64, .980 and 88 us with 128 and 256.
+ */
 #define MAX_CANDIDATES 256
-#define MAX_CANDIDATES_BY_VECTOR 32
 /*
  * A dead node's nearest live neighbour is its heir for a node whose squared distance from the dead
  * node is larger than the heir's by this factor: an edge to the heir then leads where the edge to
@@ -30,8 +33,6 @@
 #define HEIR_NEARER 4
 #define NO_HEIR UINT8_MAX
 #define HEIR_UNKNOWN (UINT8_MAX - 1)
-/* Candidates that the rule refused fill a list up to this share of the degree. */
-#define REPAIR_FILL(degree) ((degree) * 3 / 4)
 
 /* The live neighbours of the dead nodes, in memory. */
 typedef struct Remembered
@@ -233,8 +234,7 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	for (int i = 0; i < 3 && !grn_has_codes(&v->ix->codec); i++)
 		f->places[i] = palloc(v->ix->meta.dim * sizeof(float));
 	if (!grn_has_codes(&v->ix->codec))
-		f->c.rows = palloc_extended((Size) (GRN_MAX_DEGREE + MAX_CANDIDATES_BY_VECTOR) *
-									v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
+		f->c.rows = palloc_extended((Size) most * v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 	remember_dead(f);
 	return f;
 }
@@ -247,10 +247,8 @@ add_candidate(GrnndRefill *f, const GrnndEdge *edge)
 	Candidates *c = &f->c;
 	uint32		bytes = f->v->ix->layout.code_bytes;
 	uint32		sig_bytes = f->v->ix->layout.sig_bytes;
-	uint32		most = c->fixed + (grn_has_codes(&f->v->ix->codec) ? MAX_CANDIDATES
-								   : MAX_CANDIDATES_BY_VECTOR);
 
-	if (c->count >= most || grn_find_id(c->ids, c->count, edge->id) >= 0)
+	if (c->count >= c->fixed + MAX_CANDIDATES || grn_find_id(c->ids, c->count, edge->id) >= 0)
 		return;
 	c->ids[c->count] = edge->id;
 	if (bytes > 0)
@@ -436,7 +434,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	uint32		keep[GRN_MAX_DEGREE];
 	uint32		order[GRN_MAX_DEGREE];
 	uint32		nkeep;
-	GrnPrune	prune = {.most = l->degree, .fill = REPAIR_FILL(l->degree)};
+	GrnPrune	prune = {.most = l->degree, .fill = l->degree};
 	GrnCodeQuery query;
 
 	c->count = 0;

