@@ -290,6 +290,43 @@ class Server:
         return out
 
 
+class Session:
+    """One psql, so one backend, whose processor time is known."""
+
+    def __init__(self, server):
+        self.psql = subprocess.Popen([f"{server.bin}/psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", server.conn],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = int(self.sql("SELECT pg_backend_pid()")[0])
+
+    def sql(self, text):
+        """Lines of output."""
+        self.psql.stdin.write(text + ";\n\\echo end of output\n")
+        self.psql.stdin.flush()
+        lines = []
+        for line in self.psql.stdout:
+            if line == "end of output\n":
+                return lines
+            lines.append(line.rstrip("\n"))
+        raise RuntimeError("psql ended: " + text)
+
+    def processor(self):
+        """Seconds that the backend has run, and the builders that it has started."""
+        with open(f"/proc/{self.pid}/schedstat") as f:
+            own = int(f.read().split()[0]) / 1e9
+        with open(f"/proc/{self.pid}/stat") as f:
+            children = f.read().rpartition(")")[2].split()[13:15]
+        return own + sum(int(x) for x in children) / os.sysconf("SC_CLK_TCK")
+
+    def timed(self, text):
+        start = self.processor()
+        lines = self.sql(text)
+        return lines, self.processor() - start
+
+    def close(self):
+        self.psql.stdin.close()
+        self.psql.wait()
+
+
 def machine():
     """One line on where the figures come from."""
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")

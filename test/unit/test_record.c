@@ -325,16 +325,17 @@ compact_layouts(void)
 	{
 		uint32_t	dim;
 		GrnForm		form;
+		uint32_t	degree;
 		uint32_t	most_bytes; /* a row */
 	}			cases[] = {
-		{16, GRN_FORM_ROTATED4, 160},
-		{128, GRN_FORM_ROTATED4, 204},
-		{192, GRN_FORM_ROTATED4, 240},
-		{193, GRN_FORM_ROTATED2, 190},
-		{384, GRN_FORM_ROTATED2, 240},
-		{768, GRN_FORM_ROTATED1, 240},
-		{1536, GRN_FORM_ROTATED1, 340},
-		{3072, GRN_FORM_ROTATED1, 544}
+		{16, GRN_FORM_ROTATED4, 32, 180},
+		{128, GRN_FORM_ROTATED4, 32, 240},
+		{192, GRN_FORM_ROTATED4, 24, 240},
+		{193, GRN_FORM_ROTATED2, 32, 227},
+		{384, GRN_FORM_ROTATED2, 24, 240},
+		{768, GRN_FORM_ROTATED1, 24, 240},
+		{1536, GRN_FORM_ROTATED1, 24, 340},
+		{3072, GRN_FORM_ROTATED1, 24, 544}
 	};
 
 	CHECK(grn_layout_form(GRN_KEEP_COMPACT, 15, 0, false, GRN_FORM_F32, PAYLOAD) == GRN_FORM_F32, "15 dimensions");
@@ -349,7 +350,7 @@ compact_layouts(void)
 		CHECK(grn_layout_form(GRN_KEEP_COMPACT, dim, degree, false, GRN_FORM_F16, PAYLOAD) == form, "dim %u", dim);
 		CHECK(grn_layout_form(GRN_KEEP_COMPACT, dim, 0, false, GRN_FORM_BITS, PAYLOAD) == GRN_FORM_BITS,
 			  "dim %u", dim);
-		CHECK(degree == 24, "dim %u: degree %u", dim, degree);
+		CHECK(degree == cases[i].degree, "dim %u: degree %u", dim, degree);
 		CHECK(grn_layout(&l, dim, degree, GRN_NO_CODES, form, PAYLOAD) &&
 			  PAYLOAD / l.per_page <= cases[i].most_bytes, "dim %u: %u a page", dim, l.per_page);
 	}

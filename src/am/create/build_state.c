@@ -125,8 +125,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 									build->dim);
 	spec->payload = GRNND_PAYLOAD;
 	spec->attr_bytes = attrs->bytes;
-	spec->sig_bytes = attrs->n;
 	spec->use_codes = build->options.codes;
+	/* searches compare signatures beside codes alone */
+	spec->sig_bytes = spec->use_codes ? attrs->n : 0;
 	spec->keep = layout_of(build);
 	spec->fit_rows = grnnd_fit_rows(build->dim);
 	/*

@@ -23,7 +23,7 @@ import time
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import Server, machine, using, write_table  # noqa: E402
+from common import Server, Session, machine, using, write_table  # noqa: E402
 from sets import CLASSES, QUERIES, SETS, WORDS, folder  # noqa: E402
 
 EFS = (10, 20, 40, 100, 200, 400, 800)
@@ -31,40 +31,6 @@ SAME = (40, 100, 200)           # ef_search at which recall is compared
 ALLOWED = 0.005                 # of recall, at the same ef_search
 RECALLS = (0.95, 0.99)
 STATES = ("built", "empty", "drift", "churn")
-
-
-class Session:
-    """One psql, so one backend, whose processor time is known."""
-
-    def __init__(self, server):
-        self.psql = subprocess.Popen([f"{server.bin}/psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", server.conn],
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = int(self.sql("SELECT pg_backend_pid()")[0])
-
-    def sql(self, text):
-        """Lines of output."""
-        self.psql.stdin.write(text + ";\n\\echo end of output\n")
-        self.psql.stdin.flush()
-        lines = []
-        for line in self.psql.stdout:
-            if line == "end of output\n":
-                return lines
-            lines.append(line.rstrip("\n"))
-        raise RuntimeError("psql ended: " + text)
-
-    def processor(self):
-        """Seconds that the backend has run."""
-        with open(f"/proc/{self.pid}/schedstat") as f:
-            return int(f.read().split()[0]) / 1e9
-
-    def timed(self, text):
-        start = self.processor()
-        lines = self.sql(text)
-        return lines, self.processor() - start
-
-    def close(self):
-        self.psql.stdin.close()
-        self.psql.wait()
 
 
 def sparse_chunks(rows):

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Layouts of grnnd, of this and of other versions: bytes a row, pages a query, queries/s, WAL.
+"""Layouts of grnnd, of this and of other versions, and hnsw: bytes a row, recall, processor time.
 
   bench.py --version NAME=PG_CONFIG [--version ...] --data FOLDER [--data ...] --out FILE.md
-           [--with 'NAME:layout = exact' ...] [--grow] [--pgvector]
+           [--with 'NAME:layout = exact' ...] [--rows N] [--grow] [--pgvector]
   bench.py --make FOLDER     data from the sample: FOLDER/text384, text768, text1536, random1536
 
 A data folder holds base.fbin, query.fbin and gt.ibin, as those of test/bench/queries.  text768
-and text1536 are 2 and 4 consecutive texts side by side.  --with adds an index with storage
-parameters to one version (NAME:default is there anyway).  --grow: also an index that was
-empty when the rows came one by one.  Figures at a recall are interpolated between values of ef_search.
+and text1536 are 2 and 4 consecutive texts side by side.  --with names the index of a version by its
+storage parameters (without any: the default).  --grow: also an index of half of the rows into which
+the others are inserted, from which a quarter is deleted then, and VACUUM.  All times are of the
+processors, so other work on the machine matters little; one backend, and a builder with two threads.
 """
 import argparse
 import os
@@ -17,10 +18,10 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from common import ROOT, Server, machine, read_matrix, save_matrix, write_table  # noqa: E402
+from common import ROOT, Server, Session, read_matrix, save_matrix, take, write_table  # noqa: E402
 
-EFS = [10, 14, 20, 28, 40, 56, 80, 120, 180, 280, 420, 640]
-RECALLS = (0.95, 0.99)
+EFS = [40, 100, 200]
+QUERIES = 300
 
 
 def sample(name):
@@ -48,75 +49,44 @@ def make(folder):
     save(f"{folder}/random1536", *(rng.normal(size=(n, 1536)).astype(np.float32) for n in (10000, 200)))
 
 
-def at_recall(points, recall, field):
-    for a, b in zip([None] + points, points):
-        if b["recall"] >= recall:
-            if a is None or b["recall"] == a["recall"]:
-                return b[field]
-            t = (recall - a["recall"]) / (b["recall"] - a["recall"])
-            return a[field] + t * (b[field] - a[field])
-    return None
-
-
-def sweep(server, qps, data, setting, seconds):
-    """A point for each ef_search until recall .99."""
-    points = []
-    query = "SELECT id FROM t ORDER BY v <-> $1 LIMIT 10"
-    rows = len(read_matrix(f"{data}/query.fbin"))
+def sweep(session, data, setting):
+    """Recall@10 and microseconds a query for each width."""
+    cells = []
+    queries, truth = read_matrix(f"{data}/query.fbin")[:QUERIES], read_matrix(f"{data}/gt.ibin", np.int32)[:QUERIES, :10]
+    text = "; ".join("SELECT id FROM t ORDER BY v <-> '[" + ",".join(f"{x:.7g}" for x in q) + "]' LIMIT 10" for q in queries)
+    session.sql("SET enable_seqscan = off")
     for ef in EFS:
-        setup = f"SET enable_seqscan = off; SET {setting} = {ef}"
-        found = server.qps(qps, data, query, setup, queries=min(rows, 500), warmup=20, pin=True, seconds=60)
-        timed = server.qps(qps, data, query, setup, pin=True, seconds=seconds, warmup=50, buffers=min(rows, 200))
-        points.append({"recall": found["recall"], "qps": timed["qps"], "buffers": timed["hit"] + timed["read"], "ef": ef})
-        if found["recall"] >= RECALLS[-1] + .002:
-            break
-    return points
+        session.sql(f"SET {setting} = {ef}")
+        session.sql(text[:text.index(";")])
+        lines, seconds = session.timed(text)
+        found = np.array([int(x) for x in lines]).reshape(len(queries), 10)
+        recall = np.mean([len(set(f) & set(t)) for f, t in zip(found, truth)]) / 10
+        cells.append(f"{recall:.3f}, {1e6 * seconds / len(queries):.0f}")
+    return cells
 
 
-def row_of(name, what, rows, server, points, wal):
-    figures = [name, what, round(server.size("i") / rows), wal]
-    for recall in RECALLS:
-        for field in ("buffers", "qps"):
-            x = at_recall(points, recall, field)
-            figures.append("-" if x is None else round(x, 1) if field == "buffers" else round(x))
-    figures.append(next((round(p["recall"], 4) for p in points if p["ef"] == 40), "-"))
-    return figures
-
-
-def measure(name, server, qps, data, args, out):
-    base = read_matrix(f"{data}/base.fbin")
-    title = os.path.basename(data)
-    server.sql("CREATE EXTENSION IF NOT EXISTS vector; CREATE EXTENSION IF NOT EXISTS grnnd; DROP TABLE IF EXISTS t")
-    server.load("t", base)
-    kinds = ["default"] + [w.split(":", 1)[1] for w in args.options if w.split(":", 1)[0] == name]
-    for kind in kinds:
-        params = "" if kind == "default" else f"WITH ({kind})"
-        seconds, _ = server.create_index("SET grnnd.build_device = cpu; SET max_parallel_maintenance_workers = 1; "
-                                         f"CREATE INDEX i ON t USING grnnd (v vector_l2_ops) {params}")
-        points = sweep(server, qps, data, "grnnd.ef_search", args.seconds)
-        out.append([title] + row_of(name, f"{kind}, built in {seconds:.0f} s", len(base), server, points, "-"))
-        print(out[-1], flush=True)
-        if args.grow:
-            server.sql("DROP INDEX i; CREATE TABLE s AS SELECT * FROM t; TRUNCATE t; "
-                       f"CREATE INDEX i ON t USING grnnd (v vector_l2_ops) {params}")
-            server.sql("INSERT INTO t SELECT * FROM s WHERE id < 3000; SELECT grnnd_fit('i');")
-            last = len(base) - 1000
-            server.sql(f"INSERT INTO t SELECT * FROM s WHERE id >= 3000 AND id < {last}; SELECT grnnd_fit('i')")
-            before = int(server.sql("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")[0])
-            server.sql(f"INSERT INTO t SELECT * FROM s WHERE id >= {last}")
-            wal = int(server.sql("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")[0]) - before
-            server.sql("VACUUM (ANALYZE) t")
-            points = sweep(server, qps, data, "grnnd.ef_search", args.seconds)
-            out.append([title] + row_of(name, f"{kind}, grown row by row", len(base), server, points,
-                                        round(wal / 1000)))
-            print(out[-1], flush=True)
-            server.sql("DROP TABLE s")
-        server.sql("DROP INDEX i")
-    if args.pgvector and name == args.version[-1].split("=")[0]:
-        seconds, _ = server.create_index("CREATE INDEX i ON t USING hnsw (v vector_l2_ops)")
-        points = sweep(server, qps, data, "hnsw.ef_search", args.seconds)
-        out.append([title] + row_of("pgvector", f"hnsw, built in {seconds:.0f} s", len(base), server, points, "-"))
-        print(out[-1], flush=True)
+def measure(name, kind, using, setting, server, data, base, args, out):
+    index = f"CREATE INDEX i ON t USING {using}"
+    session = Session(server)
+    session.sql("SET grnnd.build_device = cpu; SET max_parallel_maintenance_workers = 0; SET grnnd.build_threads = 2")
+    _, build = session.timed(index)
+    row = [os.path.basename(data.rstrip("/")), name, kind, round(server.size("i") / len(base)), f"{build:.1f}"] + sweep(session, data, setting)
+    session.sql("DROP INDEX i")
+    if args.grow:
+        half = len(base) // 2
+        session.sql(f"CREATE TABLE s AS SELECT * FROM t WHERE id >= {half}; DELETE FROM t WHERE id >= {half}")
+        session.sql("VACUUM t")
+        session.sql(index)
+        row.append(f"{1e6 * session.timed('INSERT INTO t SELECT * FROM s')[1] / (len(base) - half):.0f}")
+        row += sweep(session, data, setting)
+        session.sql("DELETE FROM t WHERE id % 4 = 1")
+        row.append(f"{session.timed('VACUUM t')[1]:.1f}")
+        session.sql("DROP INDEX i; TRUNCATE t; DROP TABLE s")
+        server.copy("t", base)
+        session.sql("VACUUM (FREEZE, ANALYZE) t")
+    session.close()
+    out.append(row)
+    print(row, flush=True)
 
 
 def main():
@@ -125,9 +95,9 @@ def main():
     p.add_argument("--version", action="append", default=[])
     p.add_argument("--data", action="append", default=[])
     p.add_argument("--with", dest="options", action="append", default=[])
+    p.add_argument("--rows", type=int)
     p.add_argument("--grow", action="store_true")
     p.add_argument("--pgvector", action="store_true")
-    p.add_argument("--seconds", type=float, default=1.0)
     p.add_argument("--out")
     args = p.parse_args()
     if args.make:
@@ -138,17 +108,28 @@ def main():
     try:
         for v in args.version:
             name, config = v.split("=", 1)
-            # WAL without the images of pages after a checkpoint, which say nothing of layouts
-            servers.append((name, Server(config, settings={"full_page_writes": "off"})))
-        for data in args.data:
+            server = Server(config, settings={"full_page_writes": "off", "fsync": "off", "shared_buffers": "512MB",
+                                              "grnnd.background_fit": "off", "max_parallel_workers_per_gather": "0"})
+            servers.append((name, server))
+            server.sql("CREATE EXTENSION vector; CREATE EXTENSION grnnd")
+        for folder in args.data:
+            data = take(folder, f"{servers[0][1].dir}/{os.path.basename(folder.rstrip('/'))}", args.rows)
+            base = np.array(read_matrix(f"{data}/base.fbin"))
             for name, server in servers:
-                measure(name, server, server.build_qps(), data, args, out)
+                server.sql("DROP TABLE IF EXISTS t")
+                server.load("t", base)
+                for kind in [w.split(":", 1)[1] for w in args.options if w.split(":", 1)[0] == name] or [""]:
+                    params = f" WITH ({kind})" if kind else ""
+                    measure(name, kind or "default", f"grnnd (v vector_l2_ops){params}", "grnnd.ef_search", server, data, base, args, out)
+                if args.pgvector and name == servers[-1][0]:
+                    measure("pgvector", "hnsw", "hnsw (v vector_l2_ops)", "hnsw.ef_search", server, data, base, args, out)
     finally:
         for _, server in servers:
             server.stop()
-    write_table(args.out, "Layouts", ["data", "version", "index", "bytes a row", "WAL bytes an insert",
-                                      "buffers .95", "queries/s .95", "buffers .99", "queries/s .99",
-                                      "recall at ef 40"], out)
+    columns = ["data", "version", "index", "bytes a row", "CREATE INDEX s"] + [f"ef {e}: recall, us a query" for e in EFS]
+    if args.grow:
+        columns += ["us an insert"] + [f"grown: ef {e}" for e in EFS] + ["VACUUM s"]
+    write_table(args.out, "Layouts", columns, out)
 
 
 if __name__ == "__main__":
