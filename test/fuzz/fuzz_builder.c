@@ -105,7 +105,7 @@ static void
 unpack(Server *s)
 {
 	static GrnPool *pool;
-	GrnRows		rows = collected(s);
+	GrnRows		rows = collected_rows(s);
 	GrnFailure	failure;
 
 	if (!pool)
@@ -126,7 +126,7 @@ serve(Server *s, bool last)
 			unpack(s);
 		if (s->started && s->build)
 		{
-			if (!spec_makes_sense(&s->spec))
+			if (!spec_makes_sense(s))
 				violation(s, "a START that makes no sense");
 			s->started = s->build = false;
 		}
