@@ -356,7 +356,7 @@ test_fill(void)
 	}
 }
 
-/* Where there is room for few edges, most of them lead both ways. */
+/* Graphs of few edges are sound, and equal for any number of threads. */
 static void
 test_few_edges(void)
 {
@@ -368,22 +368,9 @@ test_few_edges(void)
 		Data		d = make_data(5000, 20, fills[f]);
 		GrnGraph	a = build_with(&d, p, true, &one);
 		GrnGraph	b = build_with(&d, p, true, &many);
-		size_t		edges = 0;
-		size_t		back = 0;
 
 		check_graph(&d, &a);
 		CHECK(same_graph(&a, &b), "threads, data %d", f);
-		for (uint32_t v = 0; v < 5000; v++)
-			for (uint32_t i = 0; i < a.counts[v]; i++)
-			{
-				uint32_t	u = a.ids[v * a.degree + i];
-
-				edges++;
-				for (uint32_t j = 0; j < a.counts[u]; j++)
-					back += a.ids[u * a.degree + j] == v;
-			}
-		/* of random rows lists of the nearest survivors have .56 to .65, these .88 to .91 */
-		CHECK(f >= 2 || (double) back > 0.8 * (double) edges, "%zu of %zu, data %d", back, edges, f);
 		free_graph(&a);
 		free_graph(&b);
 		free(d.base);
