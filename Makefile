@@ -68,7 +68,7 @@ DOCS = $(wildcard doc/grnnd*.md)
 # src/am and src/graph have rooms; what lies at their top is for all of them.
 GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
 # A backend builds small indexes itself (src/am/create/in_backend.c): the steps of a build, without a GPU.
-STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,\
+STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,group_lists \
 	build_graph finish gpu_team gpus host prepare progress queries upload work_queue) cuda/stub.c
 OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC) $(STEPS_SRC))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.

@@ -311,47 +311,6 @@ extern uint64_t grn_gpu_merge_bytes(uint32_t degree);
 extern GrnGpuStatus grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge,
 								  bool fill, GrnGpuError *err);
 
-/*
- * Groups of near rows in lists (src/graph/stored/group.h), by the rows' codes: balanced k-means
- * whose middles are means of decoded codes, and a second group for rows where groups have room.
- * Rows come list by list, in an order in which near ones are next to each other, such as that of
- * pages: in it the groups begin.
- */
-#define GRN_GPU_CODE_BLOCKS 3
-
-/* Codes (src/graph/stored/codec.h): each block has so many numbers of so many bits. */
-typedef struct GrnGpuCodes
-{
-	const uint8_t *codes;		/* [.][bytes] */
-	const uint32_t *factors;	/* [.] GrnFactor */
-	uint32_t	bytes;
-	uint32_t	bits[GRN_GPU_CODE_BLOCKS];
-	uint32_t	dims[GRN_GPU_CODE_BLOCKS];
-	float		steps[GRN_GPU_CODE_BLOCKS];
-	uint32_t	used;			/* numbers by which rows are compared: the first, at most
-								 * GRN_GPU_GROUP_DIMS */
-} GrnGpuCodes;
-
-#define GRN_GPU_GROUP_DIMS 128
-
-typedef struct GrnGpuGrouping
-{
-	GrnGpuCodes codes;
-	const GrnListToGroup *lists;	/* [nlists], one behind the other */
-	uint32_t	nlists;
-	const uint32_t *members;	/* [rows of all lists] whose codes theirs are */
-	uint32_t	room;			/* rows of a group at most */
-	uint32_t   *chosen;			/* [rows of all lists] the group of its list that a row goes to, */
-	uint32_t   *copied;			/* and a second one, or GRN_INVALID_ID */
-} GrnGpuGrouping;
-
-/*
- * Chooses groups.  Which of some rows a group takes that has no room for all differs from call to
- * call; that none takes too many does not, and one may stay empty.  Frees the memory of what was
- * begun before, and its own.
- */
-extern GrnGpuStatus grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *grouping, uint64_t memory_limit,
-								  GrnGpuError *err);
 
 /* Replaces zeros in params by the defaults for a GPU. */
 extern void grn_gpu_default_params(GrnGraphParams *params, uint32_t dim);

@@ -238,15 +238,6 @@ grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuErro
 	(void) gpu, (void) per_page, (void) position;
 	return no_gpu(err);
 }
-
-GrnGpuStatus
-grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *grouping, uint64_t memory_limit,
-			  GrnGpuError *err)
-{
-	(void) gpu, (void) grouping, (void) memory_limit;
-	return no_gpu(err);
-}
-
 void
 grn_gpu_default_params(GrnGraphParams *params, uint32_t dim)
 {

@@ -41,7 +41,7 @@ named()
 }
 named EMBED metric | rule "embeddings are named in metric.[ch] alone"
 named COMPARE form | rule "comparisons are named in metric.[ch] and form.[ch] alone"
-named CODES 'stored/(codec|codec_fit|estimate|group|group_refine)' |
+named CODES 'stored/(codec|codec_fit|estimate|group|group_means)' |
 	rule "kinds of codes are named in metric.[ch] and by the codec's files alone"
 
 # A switch over an enum of ours names every value, so that the compiler finds the places where
@@ -90,7 +90,7 @@ includes src/am '(tools|build_server)/' | rule "src/am sees no other extension"
 includes src/tools '(builder|build_server|cuda)/|\.\.' | rule "src/tools sees neither the builder nor GPUs"
 includes src/build_server 'cuda/|\.\.|tools/' | rule "src/build_server sees no GPU"
 includes src/builder '(tools|build_server)/' | rule "src/builder sees no other extension"
-includes src/am 'builder/' | grep -vE '"builder/protocol\.h"|^src/am/create/in_backend\.c:.*"builder/pipeline\.h"' |
+includes src/am 'builder/' | grep -vE '"builder/protocol\.h"|^src/am/create/in_backend\.c:.*"builder/(pipeline|group_lists)\.h"' |
 	rule "src/am sees the builder through its protocol, but for small builds"
 includes cuda '(\.\./)*(src/)?(am|builder|paper)/' | rule "cuda sees neither the server nor the programs"
 {

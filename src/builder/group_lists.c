@@ -1,149 +1,126 @@
 /*
- * group_lists.c - rows of lists go into groups on the GPU that has built the graph.
+ * group_lists.c - the rows of lists of filter columns go into groups.
  *
- * The leader knows which rows have which values, and has put the long lists into WORK.  Their
- * groups come back as numbers, by which it places the rows itself (stored/group.h).
+ * The leader knows which rows have which values, and has put the lists' nodes into LISTS.  Each
+ * list is one thread's, as hundreds of lists keep all threads at work.  The longest come first, so
+ * that threads end at about the same time.
  */
 #include "builder/group_lists.h"
 
-#include <limits.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "graph/memory.h"
 #include "graph/metric.h"
 #include "graph/stored/codec.h"
 #include "graph/stored/group.h"
 
-static const GrnListToGroup *
-lists_of(const GrnGroupRequest *r)
+typedef struct Grouping
 {
-	return (const GrnListToGroup *) r->work;
+	GrnGrouping g;
+	GrnCodec	codec;
+	const GrnListToGroup *lists;
+	const uint32_t *nodes;
+	GrnGroups	groups;			/* of all lists */
+	bool		no_memory;
+} Grouping;
+
+static GrnCodec
+codec_of(const GrnGroupRequest *r)
+{
+	const GrnBuildResult *result = r->result;
+	const float *floats = (const float *) (r->codes + result->off_codec);
+	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit,
+		.mean = floats, .basis = floats + r->spec->dim};
+
+	memcpy(codec.steps, result->steps, sizeof(codec.steps));
+	grn_codec_set_metric(&codec, grn_metric(r->spec->metric), result->norm_unit);
+	return codec;
+}
+
+/* Whether LISTS has room for what its head says. */
+static bool
+has_room(const GrnGroupRequest *r)
+{
+	GrnLists	l;
+
+	if (r->list_bytes < sizeof(l))
+		return false;
+	memcpy(&l, r->lists, sizeof(l));
+	/* so few that no offset overflows */
+	if (l.lists > r->list_bytes || l.rows > r->list_bytes || l.entries > r->list_bytes ||
+		l.groups > r->list_bytes || l.room < 2 || l.room > UINT32_MAX)
+		return false;
+	return grn_place_lists(&l, grn_code_bytes(r->result->shape)) <= r->list_bytes &&
+		memcmp(&l, r->lists, sizeof(l)) == 0;
 }
 
 bool
 grn_group_request_sound(const GrnGroupRequest *r)
 {
-	GrnGroupPlaces places = grn_group_places(r->lists, r->rows);
-	const uint32_t *members = (const uint32_t *) (r->work + places.members);
-	uint64_t	rows = 0;
+	const GrnLists *all = (const GrnLists *) r->lists;
+	const GrnListToGroup *lists;
+	const uint32_t *nodes;
+	GrnCodec	codec;
 
-	if (r->result->moved || grn_code_bytes(r->result->shape) == 0 || r->lists > UINT32_MAX ||
-		r->rows > r->work_bytes || places.bytes > r->work_bytes || r->room < 1 || r->room > UINT32_MAX)
+	if (grn_code_bytes(r->result->shape) == 0 || !has_room(r))
 		return false;
-	for (uint64_t i = 0; i < r->lists; i++)
+	lists = (const GrnListToGroup *) (r->lists + all->off_lists);
+	nodes = (const uint32_t *) (r->lists + all->off_nodes);
+	codec = codec_of(r);
+	for (uint64_t i = 0; i < all->lists; i++)
 	{
-		const GrnListToGroup *list = &lists_of(r)[i];
+		const GrnListToGroup *list = &lists[i];
+		uint32_t	room = (uint32_t) all->room;
 
-		if (list->first != rows || list->n < 1 || list->n > r->rows - rows || list->groups < 1 ||
-			list->groups > list->n || list->groups * r->room < list->n)
+		if (list->n < 1 || list->row > all->rows || list->n > all->rows - list->row ||
+			list->groups != grn_groups(&codec, list->n, room) || list->group > all->groups ||
+			list->groups > all->groups - list->group || list->entry > all->entries ||
+			grn_group_entries(&codec, list->n, room) > all->entries - list->entry)
 			return false;
-		rows += list->n;
+		for (uint32_t row = 0; row < list->n; row++)
+			if (nodes[list->row + row] >= r->result->nodes)
+				return false;
 	}
-	for (uint64_t i = 0; i < rows; i++)
-		if (members[i] >= r->result->nodes)
-			return false;
-	return rows == r->rows;
+	return true;
 }
 
-/*
- * About how many bytes of device memory a row takes while its group is chosen: its numbers in
- * binary16, its code, and 128 for what else there is of a row (GroupsLayout in cuda/groups.cu).
- * What groups take is a tenth more.
- */
-static uint64_t
-row_bytes(const GrnGpuCodes *codes)
+static void
+group_range(void *arg, int worker, size_t begin, size_t end)
 {
-	return (2 * codes->used + codes->bytes + 128) * 11 / 10;
-}
+	Grouping   *a = arg;
+	uint32_t	code_bytes = grn_code_bytes(a->codec.shape);
 
-/*
- * Whether the longest row is at most 2 ^ LONGEST times as long as the geometric mean of all.  The
- * GPU divides rows by the longest one and rounds them to binary16, in which much shorter ones would
- * become equal.  A row's length is what its code is multiplied with.
- */
-#define LONGEST 10
-
-static bool
-are_even(const GrnGroupRequest *r, const GrnFactor *factors, const uint32_t *members)
-{
-	int			longest = INT_MIN;
-	double		sum = 0;
-	uint64_t	n = 0;
-
-	for (uint64_t i = 0; i < r->rows; i++)
+	(void) worker;
+	for (size_t i = begin; i < end; i++)
 	{
-		float		scale = grn_factor_length(factors[members[i]]) * (float) grn_factor_alpha(factors[members[i]]);
-		int			power;
+		const GrnListToGroup *list = &a->lists[i];
+		GrnGroups	groups = {a->groups.order + list->entry, a->groups.ends + list->group,
+			a->groups.middles + (size_t) list->group * code_bytes, a->groups.factors + list->group};
+		GrnGrouping g = a->g;
+		void	   *workspace = grn_alloc(grn_group_bytes(&a->codec, list->n, g.room));
 
-		if (!(scale > 0))
-			continue;
-		(void) frexpf(scale, &power);
-		longest = power > longest ? power : longest;
-		sum += power;
-		n++;
+		g.seed = list->seed;
+		if (workspace != NULL)
+			grn_group_rows(&g, a->nodes + list->row, list->n, &groups, workspace);
+		else
+			__atomic_store_n(&a->no_memory, true, __ATOMIC_RELAXED);
+		grn_free(workspace);
 	}
-	return n == 0 || longest - sum / (double) n <= LONGEST;
-}
-
-/* How many lists, from `first` on, a call takes: as there is memory for, and one at least. */
-static uint64_t
-lists_at_once(const GrnGroupRequest *r, uint64_t first, uint64_t most_rows)
-{
-	uint64_t	rows = lists_of(r)[first].n;
-	uint64_t	n = 1;
-
-	while (first + n < r->lists && rows + lists_of(r)[first + n].n <= most_rows)
-		rows += lists_of(r)[first + n++].n;
-	return n;
 }
 
 bool
-grn_group_lists(const GrnGroupRequest *r, GrnGpu *gpu, GrnGpuError *err)
+grn_group_lists(const GrnGroupRequest *r, GrnParallel *parallel)
 {
-	const GrnBuildResult *result = r->result;
-	GrnGroupPlaces places = grn_group_places(r->lists, r->rows);
-	const float *floats = (const float *) (r->codes + result->off_codec);
-	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit,
-		.mean = floats, .basis = floats + r->spec->dim};
-	GrnGpuGrouping g = {.room = (uint32_t) r->room};
-	uint64_t	limit;
+	const GrnLists *all = (const GrnLists *) r->lists;
+	Grouping	a = {.codec = codec_of(r)};
 
-	memset(err, 0, sizeof(*err));
-	memcpy(codec.steps, result->steps, sizeof(codec.steps));
-	grn_codec_set_metric(&codec, grn_metric(r->spec->metric), result->norm_unit);
-	g.codes.used = grn_group_refined_dims(&codec);
-	if (gpu == NULL || g.codes.used == 0)
-	{
-		snprintf(err->text, sizeof(err->text), "no GPU makes such groups");
-		return false;
-	}
-	g.members = (const uint32_t *) (r->work + places.members);
-	g.codes.factors = (const uint32_t *) (r->codes + result->off_factors);
-	if (!are_even(r, (const GrnFactor *) g.codes.factors, g.members))
-	{
-		snprintf(err->text, sizeof(err->text), "some rows are far longer than others");
-		return false;
-	}
-	g.codes.codes = (const uint8_t *) r->codes + result->off_codes;
-	g.codes.bytes = grn_code_bytes(result->shape);
-	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
-	{
-		g.codes.bits[b] = grn_block_bits(b);
-		g.codes.dims[b] = result->shape.dims[b];
-		g.codes.steps[b] = result->steps[b];
-	}
-	g.chosen = (uint32_t *) (r->work + places.chosen);
-	g.copied = (uint32_t *) (r->work + places.copied);
-	grn_gpu_end(gpu);
-	if (grn_gpu_limit(gpu, r->spec->gpu_memory_limit, &limit, err) != GRN_GPU_OK)
-		return false;
-	for (uint64_t first = 0; first < r->lists; first += g.nlists)
-	{
-		g.lists = lists_of(r) + first;
-		g.nlists = (uint32_t) lists_at_once(r, first, limit / row_bytes(&g.codes));
-		if (grn_gpu_group(gpu, &g, r->spec->gpu_memory_limit, err) != GRN_GPU_OK)
-			return false;
-	}
-	return true;
+	a.lists = (const GrnListToGroup *) (r->lists + all->off_lists);
+	a.nodes = (const uint32_t *) (r->lists + all->off_nodes);
+	a.groups = (GrnGroups) {(uint32_t *) (r->lists + all->off_order), (uint32_t *) (r->lists + all->off_ends),
+							(uint8_t *) r->lists + all->off_middles, (GrnFactor *) (r->lists + all->off_factors)};
+	a.g = (GrnGrouping) {.codec = &a.codec, .codes = (const uint8_t *) r->codes + r->result->off_codes,
+						 .factors = (const GrnFactor *) (r->codes + r->result->off_factors),
+						 .room = (uint32_t) all->room};
+	parallel->run(parallel, all->lists, 1, group_range, &a);
+	return !a.no_memory;
 }

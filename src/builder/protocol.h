@@ -22,7 +22,7 @@
  *   EXTENT ... GRANT --------------->   long before it waits for GRANT
  *   <----------------------- WRITTEN    RESULT and CODES are final; of an index alone
  *   <------------------------- DONE     (GrnBuildResult)
- *   GROUP -------------------------->   lists to put into groups, where a GPU has built the graph
+ *   EXTENT(LISTS) ... GROUP -------->   lists to put into groups
  *   <----------------- BEAT, GROUPED
  *   RELEASE ------------------------>   drops all mappings
  *   <--------------------- RELEASED
@@ -64,6 +64,7 @@ typedef enum GrnSegment
 	GRN_SEG_RESULT,				/* see GrnBuildResult */
 	GRN_SEG_CODES,				/* see GrnBuildResult */
 	GRN_SEG_WORK,				/* the builder's own workspace */
+	GRN_SEG_LISTS,				/* see GrnLists */
 	/* The segments from here on belong to the leader alone; the builder never maps them. */
 	GRN_SEG_TIDS,				/* 8 bytes a row */
 	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then the arrays of
@@ -313,8 +314,7 @@ typedef enum GrnMsgType
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
 								 * GrnForm arg2 (graph/packed_rows.h) */
-	GRN_MSG_GROUP,				/* after DONE: arg0 lists, of arg1 rows in all and arg2 rows a
-								 * group at most, lie in WORK as grn_group_places() says */
+	GRN_MSG_GROUP,				/* after DONE: LISTS has lists to put into groups */
 	GRN_MSG_CONNECTION,			/* text: the next piece of the connection string */
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
@@ -327,8 +327,7 @@ typedef enum GrnMsgType
 	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
 	GRN_MSG_RELEASED,			/* the builder has unmapped the last build's memory */
 	GRN_MSG_WRITTEN,			/* RESULT and CODES are final; the builder now measures recall */
-	GRN_MSG_GROUPED				/* arg0: 1 if rows have their groups, 0 if the GPU could not (text:
-								 * why); arg1: microseconds that it took */
+	GRN_MSG_GROUPED				/* LISTS has the groups; arg0: microseconds that they took */
 } GrnMsgType;
 
 typedef struct GrnMsg
@@ -349,28 +348,51 @@ typedef struct GrnMsg
 } GrnMsg;
 
 /*
- * Where in WORK lists for groups are: GrnListToGroup [lists], and uint32 [rows] each of the rows'
- * nodes, in ascending order in each list, and of what comes back, as GrnGpuGrouping's.  Nothing of
- * a result may lie there (off_vectors).
+ * Lists of filter columns, whose rows the builder puts into groups (graph/stored/group.h).  LISTS
+ * begins with a GrnLists, and has
+ *		at off_lists: GrnListToGroup [lists]
+ *		at off_nodes: uint32 [rows] nodes of the rows, list by list
+ *		at off_order, off_ends, off_middles, off_factors: the arrays of GrnGroups, list by list:
+ *					  uint32 [entries], uint32 [groups], uint8 [groups][code_bytes],
+ *					  GrnFactor [groups]
+ * The builder writes the last four.
  */
-typedef struct GrnGroupPlaces
+typedef struct GrnLists
 {
-	uint64_t	members,
-				chosen,
-				copied,
-				bytes;			/* of all */
-} GrnGroupPlaces;
+	uint64_t	lists;
+	uint64_t	rows;			/* of all lists, and of lists without groups */
+	uint64_t	entries;		/* places of rows in groups, copies included */
+	uint64_t	groups;
+	uint64_t	room;			/* rows of a group at most */
+	uint64_t	off_lists,
+				off_nodes,
+				off_order,
+				off_ends,
+				off_middles,
+				off_factors;
+} GrnLists;
 
-static inline GrnGroupPlaces
-grn_group_places(uint64_t lists, uint64_t rows)
+typedef struct GrnListToGroup
 {
-	GrnGroupPlaces p;
+	uint64_t	row;			/* the first in nodes, */
+	uint64_t	entry;			/* in order, */
+	uint32_t	group;			/* and in the arrays of groups */
+	uint32_t	n;				/* rows */
+	uint32_t	groups;
+	uint32_t	seed;
+} GrnListToGroup;
 
-	p.members = lists * sizeof(GrnListToGroup);
-	p.chosen = p.members + rows * sizeof(uint32_t);
-	p.copied = p.chosen + rows * sizeof(uint32_t);
-	p.bytes = p.copied + rows * sizeof(uint32_t);
-	return p;
+/* Finds the offsets of all arrays by their sizes.  Returns the bytes of LISTS. */
+static inline uint64_t
+grn_place_lists(GrnLists *l, uint32_t code_bytes)
+{
+	l->off_lists = grn_aligned(sizeof(GrnLists));
+	l->off_nodes = l->off_lists + grn_aligned(l->lists * sizeof(GrnListToGroup));
+	l->off_order = l->off_nodes + grn_aligned(l->rows * sizeof(uint32_t));
+	l->off_ends = l->off_order + grn_aligned(l->entries * sizeof(uint32_t));
+	l->off_middles = l->off_ends + grn_aligned(l->groups * sizeof(uint32_t));
+	l->off_factors = l->off_middles + grn_aligned(l->groups * code_bytes);
+	return l->off_factors + l->groups * sizeof(GrnFactor);
 }
 
 #endif							/* GRN_PROTOCOL_H */

@@ -291,7 +291,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 		violation(s, "a message before GROUPED");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
-		if (s->started)
+		if (s->started || s->built)
 			take_extent(s, msg, file);
 		else if (file >= 0)
 			close(file);
@@ -340,8 +340,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 			break;
 		case GRN_MSG_GROUP:
 			s->to_group = (GrnGroupRequest) {&s->spec, &s->result, s->segments[GRN_SEG_CODES].base,
-											 s->segments[GRN_SEG_WORK].base, s->segments[GRN_SEG_WORK].mapped,
-											 msg->arg[0], msg->arg[1], msg->arg[2]};
+											 s->segments[GRN_SEG_LISTS].base, s->segments[GRN_SEG_LISTS].mapped};
 			s->group = true;
 			break;
 		case GRN_MSG_RELEASE:
@@ -614,27 +613,29 @@ open_device(Server *s)
 
 /* ---- */
 
-/* What GROUP asks for. */
+/* Serves GROUP. */
 static void
-serve_groups(Server *s)
+serve_groups(Server *s, GrnPool *pool)
 {
 	GrnMsg		msg = {.type = GRN_MSG_GROUPED};
 	double		since = grn_seconds();
-	GrnGpuError err;
+	GrnFailure	failure;
 
 	if (!grn_group_request_sound(&s->to_group))
 		violation(s, "lists that cannot be put into groups");
-	msg.arg[0] = grn_group_lists(&s->to_group, s->gpu, &err);
-	if (!msg.arg[0])
-		snprintf(msg.u.say.text, sizeof(msg.u.say.text), "%s", err.text);
-	msg.arg[1] = (uint64_t) (grn_lap(&since) * 1e6);
+	if (!grn_group_lists(&s->to_group, grn_pool_parallel(pool)))
+	{
+		grn_fail(&failure, "53200", "", "the builder process has no memory to put lists into groups");
+		fail_build(s, &failure);
+	}
+	msg.arg[0] = (uint64_t) (grn_lap(&since) * 1e6);
 	__atomic_store_n(&s->group, false, __ATOMIC_RELAXED);
 	send_message(s, &msg);
 }
 
 /* Waits for START, and meanwhile serves the leader of the last build. */
 static void
-await_start(Server *s)
+await_start(Server *s, GrnPool *pool)
 {
 	pthread_mutex_lock(&s->mutex);
 	while (!s->started)
@@ -642,7 +643,7 @@ await_start(Server *s)
 		if (s->group)
 		{
 			pthread_mutex_unlock(&s->mutex);
-			serve_groups(s);
+			serve_groups(s, pool);
 			pthread_mutex_lock(&s->mutex);
 			continue;
 		}
@@ -689,14 +690,22 @@ build_elsewhere(Server *s, GrnBuildResult *result)
 
 /*
  * Makes the result read-only for this process, because the leader checks the result only once,
- * after DONE.  WORK stays writable: lists and groups are exchanged in WORK.
+ * after DONE.
  */
 static void
 keep_result(Server *s)
 {
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
-		if (i != GRN_SEG_WORK && s->segments[i].mapped > 0)
+		if (s->segments[i].mapped > 0)
 			(void) mprotect(s->segments[i].base, s->segments[i].mapped, PROT_READ);
+}
+
+/* The thread that waits for the end of a build on another host. */
+static void *
+end_main(void *server)
+{
+	((Server *) server)->elsewhere->end();
+	return NULL;
 }
 
 /* Serves a build from START to DONE. */
@@ -704,9 +713,10 @@ static void
 serve_build(Server *s, GrnPool **pool)
 {
 	GrnMsg		msg = {0};
+	pthread_t	ending;
 	GrnFailure	failure;
 
-	await_start(s);
+	await_start(s, *pool);
 	if (!spec_makes_sense(s))
 		violation(s, "a START that makes no sense");
 	msg.type = GRN_MSG_HELLO;
@@ -745,17 +755,14 @@ serve_build(Server *s, GrnPool **pool)
 	s->build = false;
 	s->rows = 0;
 	s->result = msg.u.result;
-	s->built = !s->elsewhere;
+	s->built = true;
 	__atomic_store_n(&s->status, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
 	send_message(s, &msg);
-	if (s->elsewhere)
-	{
-		/* The leader writes pages meanwhile.  After a build on another host this process ends. */
+	/* The other host frees memory meanwhile; the leader may want groups before that ends. */
+	if (s->elsewhere && pthread_create(&ending, NULL, end_main, s) != 0)
 		s->elsewhere->end();
-		_exit(0);
-	}
 }
 
 int

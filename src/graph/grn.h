@@ -146,14 +146,6 @@ typedef enum GrnNumbers
 	GRN_NUMBERS_BITS			/* 0 or 1, a byte's highest bit first */
 } GrnNumbers;
 
-/* A list whose rows are to be put into groups (stored/group.h), among others. */
-typedef struct GrnListToGroup
-{
-	uint64_t	first;			/* of its rows, among those of all lists */
-	uint32_t	n;
-	uint32_t	groups;			/* with room for more than n rows together */
-} GrnListToGroup;
-
 /* Returns a random number for a counter: mixes (seed, stream, counter) to 64 bits. */
 static inline uint64_t
 grn_random(uint64_t seed, uint64_t stream, uint64_t counter)

@@ -5,7 +5,7 @@
  * "ok NAME" or "not ok NAME" lines; exits 1 when one failed, 77 with a reason when there
  * is no usable GPU.
  *
- *   gpu_check [rows|descent|lists|paper|digested|builds|order|short|groups]...   all without any
+ *   gpu_check [rows|descent|lists|paper|digested|builds|order|short]...   all without any
  */
 #include "gpu_check.h"
 
@@ -83,8 +83,6 @@ main(int argc, char **argv)
 		test_orders(gpu);
 	if (wanted("short"))
 		test_short_rows(gpu);
-	if (wanted("groups"))
-		test_list_groups(gpu);
 	grn_gpu_close(gpu);
 	printf("# %d failed\n", failures);
 	return failures != 0;

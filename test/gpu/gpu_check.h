@@ -32,7 +32,6 @@ extern void test_builds(GrnGpu *gpu);
 extern void test_paper_builds();
 extern void test_orders(GrnGpu *gpu);	/* gpu_order.cu */
 extern void test_short_rows(GrnGpu *gpu);	/* gpu_short_rows.cu */
-extern void test_list_groups(GrnGpu *gpu);	/* gpu_groups.cu */
 
 static const uint32_t TEST_POOL = 56;	/* capacity of the pools in tests of single kernels */
 

@@ -39,14 +39,14 @@ sub compile_c
 }
 
 # grnnd_build on the processor's stand-in for GPUs (test/unit/gpu_standin.c), by the objects of the builder that is
-# tested, where they are.
+# tested, where they are.  $more: sources and options besides.
 sub compile_standin
 {
-	my ($to) = @_;
+	my ($to, $more) = @_;
 	my $top = abs_path("$lib/../..");
 	my @objects = (glob("$top/build/builder/*.o"), glob("$top/build/graph/*.o"), glob("$top/build/graph/*/*.o"));
 	@objects = (glob("$top/src/builder/*.c"), glob("$top/src/graph/*.c"), glob("$top/src/graph/*/*.c")) unless @objects > 40;
-	compile_c("$top/test/unit/gpu_standin.c", $to, "-pthread -I$top/src -I$top @objects -lm -ldl -lrt");
+	compile_c("$top/test/unit/gpu_standin.c", $to, "-pthread -I$top/src -I$top @objects " . ($more // '') . " -lm -ldl -lrt");
 }
 
 # The extension (grnnd, or one that requires it) and the functions of recall.sql; and table

@@ -4,7 +4,6 @@
  */
 #include "gpu_standin.h"
 #include "gpu_standin_cuts.h"
-#include "gpu_standin_groups.h"
 #include "gpu_standin_rows.h"
 
 #include <pthread.h>
@@ -17,7 +16,6 @@
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
 #define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */
-#define GROUPED_BYTES 100		/* of a row that goes into a group */
 #define MERGE_BYTES 100			/* of a merge, beside digests, for each of the degree */
 
 StandIn		standin;
@@ -132,13 +130,11 @@ ask_environment(void)
 	const char *text = getenv("GRNND_STANDIN");
 	unsigned long long memory = 0;
 	int			keeps_none = 0;
-	int			groups = 0;
 
 	if (text == NULL || standin.devices > 0)
 		return;
-	sscanf(text, "%d %llu %d %d %d", &standin.devices, &memory, &standin.fault_call, &keeps_none, &groups);
+	sscanf(text, "%d %llu %d %d", &standin.devices, &memory, &standin.fault_call, &keeps_none);
 	standin.keeps_none = keeps_none != 0;
-	standin.groups = (StandInGroups) groups;
 	standin.memory = memory;
 	standin.fault = GRN_GPU_FAILED;
 }
@@ -743,20 +739,6 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 		merge->counts[v] = (uint8_t) merge_row(gpu, fit, v, lists, gpu->degree,
 											   merge->ids + (size_t) v * gpu->degree);
 	}
-	return GRN_GPU_OK;
-}
-
-GrnGpuStatus
-grn_gpu_group(GrnGpu *gpu, const GrnGpuGrouping *g, uint64_t memory_limit, GrnGpuError *err)
-{
-	uint64_t	rows = 0;
-
-	CALL(gpu);
-	for (uint32_t i = 0; i < g->nlists; i++)
-		rows += g->lists[i].n;
-	if (standin.groups == STANDIN_GROUPS_NO_MEMORY || (memory_limit && rows * GROUPED_BYTES > memory_limit))
-		return say(err, GRN_GPU_MEMORY, "no memory for groups");
-	deal_all_into_groups(g, standin.groups);
 	return GRN_GPU_OK;
 }
 

@@ -7,17 +7,6 @@
 
 #include "cuda/gpu.h"
 
-/* What becomes of groups of lists. */
-typedef enum StandInGroups
-{
-	STANDIN_GROUPS_MADE = 0,
-	STANDIN_GROUPS_NO_MEMORY,
-	STANDIN_GROUPS_UNKNOWN,		/* one is chosen that there is not */
-	STANDIN_GROUPS_FULL,		/* one has a row too many */
-	STANDIN_GROUPS_EXIT,		/* the process ends */
-	STANDIN_GROUPS_STUCK		/* for a minute */
-} StandInGroups;
-
 /* What the next builds find; zero: one device, memory for everything, no fault. */
 typedef struct StandIn
 {
@@ -33,7 +22,6 @@ typedef struct StandIn
 	int			merges;
 	int			kept_builds;	/* builds of digests that the device kept */
 	bool		keeps_none;		/* of a build's own rows */
-	StandInGroups groups;
 	int			wide_builds;
 	bool		halves;			/* builds leave out edges between the rows' two halves */
 	int			bit_builds;		/* of bit digests */

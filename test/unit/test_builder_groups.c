@@ -5,52 +5,101 @@
  */
 #define _GNU_SOURCE
 #include "leader.h"
+#include "graph/stored/group.h"
 
-#define GROUPED_ROWS 900
+#define NODES 3000
+#define LISTS 3
+#define ROOM 50
 
-/* A build, and two lists behind it, of 600 and 300 of its nodes, for groups of 50 rows. */
-static GrnListToGroup *
+static const uint32_t lengths[LISTS] = {1200, 600, 30};
+
+static GrnCodec
+codec_of(const Leader *l)
+{
+	const GrnBuildResult *r = &l->last.u.result;
+	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape};
+
+	grn_codec_set_metric(&codec, grn_metric(l->spec.metric), r->norm_unit);
+	return codec;
+}
+
+/* A build, and lists behind it of every second of its nodes. */
+static GrnLists *
 begin_lists(Leader *l)
 {
-	GrnGroupPlaces places = grn_group_places(2, GROUPED_ROWS);
-	GrnListToGroup *lists;
+	GrnLists	head = {.lists = LISTS, .room = ROOM};
+	GrnListToGroup lists[LISTS];
+	GrnCodec	codec;
+	uint64_t	bytes;
+	char	   *base;
 
 	start_builder(l);
 	l->spec.attr_bytes = 8;
 	l->spec.sig_bytes = 1;
-	build(l, 3000, 24, fill_normal);
-	CHECK(l->last.type == GRN_MSG_DONE && places.bytes <= l->mapped[GRN_SEG_WORK], "type %u", l->last.type);
-	/* of the result, which the leader trusts once it has checked it */
-	CHECK(bytes_mapped(l->pid, true) == l->mapped[GRN_SEG_WORK] && bytes_mapped(l->pid, false) > l->mapped[GRN_SEG_WORK],
-		  "%llu bytes may be written", (unsigned long long) bytes_mapped(l->pid, true));
-	lists = (GrnListToGroup *) l->base[GRN_SEG_WORK];
-	lists[0] = (GrnListToGroup) {0, 600, 13};
-	lists[1] = (GrnListToGroup) {600, 300, 7};
-	for (uint32_t i = 0; i < GROUPED_ROWS; i++)
-		((uint32_t *) (l->base[GRN_SEG_WORK] + places.members))[i] = 3 * i;
-	return lists;
+	build(l, NODES, 24, fill_normal);
+	CHECK(l->last.type == GRN_MSG_DONE, "type %u", l->last.type);
+	/* the leader trusts the result once it has checked it */
+	CHECK(bytes_mapped(l->pid, true) == 0 && bytes_mapped(l->pid, false) > 0, "%llu bytes may be written",
+		  (unsigned long long) bytes_mapped(l->pid, true));
+	codec = codec_of(l);
+	for (uint32_t i = 0; i < LISTS; i++)
+	{
+		lists[i] = (GrnListToGroup) {head.rows, head.entries, (uint32_t) head.groups, lengths[i],
+									 grn_groups(&codec, lengths[i], ROOM), i};
+		head.rows += lengths[i];
+		head.entries += grn_group_entries(&codec, lengths[i], ROOM);
+		head.groups += lists[i].groups;
+	}
+	bytes = grn_place_lists(&head, grn_code_bytes(l->last.u.result.shape));
+	grow(l, GRN_SEG_LISTS, bytes);
+	base = l->base[GRN_SEG_LISTS];
+	memcpy(base, &head, sizeof(head));
+	memcpy(base + head.off_lists, lists, sizeof(lists));
+	for (uint32_t i = 0, row = 0; i < LISTS; i++)
+		for (uint32_t k = 0; k < lengths[i]; k++)
+			((uint32_t *) (base + head.off_nodes))[row++] = 2 * k + (i & 1);
+	return (GrnLists *) base;
 }
 
 static bool
-say_group(Leader *l, uint64_t lists, uint64_t rows, uint64_t room)
+say_group(Leader *l)
 {
 	memset(&l->last, 0, sizeof(l->last));
-	say_with(l, &(GrnMsg) {.type = GRN_MSG_GROUP, .arg = {lists, rows, room}}, -1);
-	return converse(l, 10000);
+	say(l, GRN_MSG_GROUP, 0, 0);
+	return converse(l, LIMIT_MS);
 }
 
-/* Lists for groups: where no GPU has built, the builder says so, and can be released. */
+/* All rows of each list are in its groups, none of which is empty or has too many. */
 static void
-test_groups_want_a_gpu(void)
+test_lists_get_groups(void)
 {
 	Leader		l;
+	GrnLists   *head = begin_lists(&l);
+	const char *base = (const char *) head;
+	const GrnListToGroup *lists = (const GrnListToGroup *) (base + head->off_lists);
 
-	begin_lists(&l);
 	for (int again = 0; again < 2; again++)
-		CHECK(say_group(&l, 2, GROUPED_ROWS, 50) && l.last.type == GRN_MSG_GROUPED && l.last.arg[0] == 0 &&
-			  l.last.u.say.text[0], "type %u", l.last.type);
+		CHECK(say_group(&l) && l.last.type == GRN_MSG_GROUPED, "type %u", l.last.type);
+	for (uint32_t i = 0; i < LISTS; i++)
+	{
+		const uint32_t *order = (const uint32_t *) (base + head->off_order) + lists[i].entry;
+		const uint32_t *ends = (const uint32_t *) (base + head->off_ends) + lists[i].group;
+		uint8_t		seen[NODES] = {0};
+		uint32_t	rows = 0;
+
+		for (uint32_t group = 0, at = 0; group < lists[i].groups; group++)
+		{
+			CHECK(ends[group] > at && ends[group] - at <= ROOM, "list %u, group %u: %u to %u", i, group, at, ends[group]);
+			for (; at < ends[group]; at++)
+			{
+				CHECK(order[at] < lengths[i], "list %u: row %u", i, order[at]);
+				rows += order[at] < lengths[i] && seen[order[at]]++ == 0;
+			}
+		}
+		CHECK(rows == lengths[i], "list %u: %u rows", i, rows);
+	}
 	say(&l, GRN_MSG_RELEASE, 0, 0);
-	CHECK(converse(&l, 10000), "no RELEASED");
+	CHECK(converse(&l, LIMIT_MS), "no RELEASED");
 	end_builder(&l);
 	CHECK(WIFEXITED(l.status) && WEXITSTATUS(l.status) == 0, "status %x", l.status);
 }
@@ -59,36 +108,67 @@ test_groups_want_a_gpu(void)
 static void
 test_lists_make_sense(void)
 {
-	static const struct
-	{
-		uint64_t	lists,
-					rows,
-					room;
-	}			said[] = {{2, GROUPED_ROWS, 50}, {2, GROUPED_ROWS - 1, 50}, {1, GROUPED_ROWS, 50}, {3, GROUPED_ROWS, 50},
-	{2, GROUPED_ROWS, 0}, {2, GROUPED_ROWS, 40}, {2, UINT64_MAX, 50}, {UINT64_MAX / 16, GROUPED_ROWS, 50}};
-
-	for (int wrong = 0; wrong < 13; wrong++)
+	for (int wrong = 0; wrong < 16; wrong++)
 	{
 		Leader		l;
-		GrnListToGroup *lists = begin_lists(&l);
-		int			which = wrong < 8 ? wrong : 0;
+		GrnLists   *head = begin_lists(&l);
+		GrnListToGroup *lists = (GrnListToGroup *) ((char *) head + head->off_lists);
 
-		if (wrong == 8)
-			lists[1].first = 599;
-		else if (wrong == 9)
-			lists[0].groups = 601;
-		else if (wrong == 10)
-			lists[1].groups = 0;
-		else if (wrong == 11)
-			lists[0].n = 0;
-		else if (wrong == 0)
-			((uint32_t *) (l.base[GRN_SEG_WORK] + grn_group_places(2, GROUPED_ROWS).members))[5] = 3000;
-		else if (wrong == 12)
-			say(&l, GRN_MSG_RELEASE, 0, 0);
-		if (wrong == 12)
-			CHECK(converse(&l, 10000), "no RELEASED");
-		CHECK(say_group(&l, said[which].lists, said[which].rows, said[which].room) && l.last.type == GRN_MSG_FAILED &&
-			  strcmp(l.last.sqlstate, "08P01") == 0, "wrong %d: type %u", wrong, l.last.type);
+		switch (wrong)
+		{
+			case 0:
+				head->lists = UINT64_MAX;
+				break;
+			case 1:
+				head->rows = l.mapped[GRN_SEG_LISTS];
+				break;
+			case 2:
+				head->entries--;
+				break;
+			case 3:
+				head->groups--;
+				break;
+			case 4:
+				head->room = 1;
+				break;
+			case 5:
+				head->room = UINT64_C(1) << 32;
+				break;
+			case 6:
+				head->off_order += 4;
+				break;
+			case 7:
+				lists[1].row = head->rows;
+				break;
+			case 8:
+				lists[1].row = UINT64_MAX;
+				break;
+			case 9:
+				lists[2].entry++;
+				break;
+			case 10:
+				lists[2].group++;
+				break;
+			case 11:
+				lists[0].n = 0;
+				break;
+			case 12:
+				lists[0].n++;
+				lists[0].groups++;
+				break;
+			case 13:
+				lists[0].groups--;
+				break;
+			case 14:
+				((uint32_t *) ((char *) head + head->off_nodes))[5] = NODES;
+				break;
+			case 15:
+				say(&l, GRN_MSG_RELEASE, 0, 0);
+				CHECK(converse(&l, LIMIT_MS), "no RELEASED");
+				break;
+		}
+		CHECK(say_group(&l) && l.last.type == GRN_MSG_FAILED && strcmp(l.last.sqlstate, "08P01") == 0,
+			  "wrong %d: type %u", wrong, l.last.type);
 		end_builder(&l);
 	}
 }
@@ -99,7 +179,7 @@ main(void)
 	if (!find_builder("test_builder_groups"))
 		return 1;
 	grn_dist_init();
-	RUN(test_groups_want_a_gpu);
+	RUN(test_lists_get_groups);
 	RUN(test_lists_make_sense);
 	UNIT_END();
 }

@@ -16,7 +16,8 @@
 /* Rows in their groups. */
 typedef struct Groups
 {
-	GrnGrouped *rows;			/* [ends[n - 1]] */
+	uint32_t   *nodes;			/* of the rows as they come */
+	uint32_t   *rows;			/* [ends[n - 1]] in the order of groups: the order that was made */
 	uint32_t	n;
 	GrnGroups	made;
 } Groups;
@@ -24,6 +25,7 @@ typedef struct Groups
 static void
 free_groups(Groups *groups)
 {
+	free(groups->nodes);
 	free(groups->rows);
 	free(groups->made.ends);
 	free(groups->made.middles);
@@ -36,12 +38,13 @@ all_rows(const GrnGrouping *g, uint32_t n)
 {
 	Groups		groups = {.n = grn_groups(g->codec, n, g->room)};
 
-	groups.rows = malloc(grn_group_entries(g->codec, n, g->room) * sizeof(GrnGrouped));
+	groups.nodes = malloc(n * sizeof(uint32_t));
+	groups.rows = groups.made.order = malloc(grn_group_entries(g->codec, n, g->room) * sizeof(uint32_t));
 	groups.made.ends = malloc(groups.n * sizeof(uint32_t));
 	groups.made.middles = malloc(groups.n * grn_code_bytes(g->codec->shape));
 	groups.made.factors = malloc(groups.n * sizeof(GrnFactor));
 	for (uint32_t i = 0; i < n; i++)
-		groups.rows[i] = (GrnGrouped) {i, 1000 + i};
+		groups.nodes[i] = groups.rows[i] = i;
 	return groups;
 }
 
@@ -63,7 +66,7 @@ apart(const World *w, uint32_t a, uint32_t b)
 
 /* The mean squared distance of two rows of a group. */
 static double
-spread(const World *w, const GrnGrouped *rows, const uint32_t *ends, uint32_t groups)
+spread(const World *w, const uint32_t *rows, const uint32_t *ends, uint32_t groups)
 {
 	double		sum = 0;
 	uint32_t	pairs = 0;
@@ -71,7 +74,7 @@ spread(const World *w, const GrnGrouped *rows, const uint32_t *ends, uint32_t gr
 	for (uint32_t group = 0, first = 0; group < groups; first = ends[group++])
 		for (uint32_t i = first; i < ends[group]; i++)
 			for (uint32_t j = first; j < i; j++, pairs++)
-				sum += apart(w, rows[i].node, rows[j].node);
+				sum += apart(w, rows[i], rows[j]);
 	return sum / pairs;
 }
 
@@ -83,7 +86,7 @@ static uint32_t
 check_groups(const Groups *groups, uint32_t n, uint32_t room)
 {
 	const uint32_t *ends = groups->made.ends;
-	const GrnGrouped *rows = groups->rows;
+	const uint32_t *rows = groups->rows;
 	uint32_t   *last = calloc(n, sizeof(uint32_t)); /* the group that has had a row, from 1 on */
 	uint8_t    *seen = calloc(n, 1);
 	uint32_t	copies = 0;
@@ -97,10 +100,9 @@ check_groups(const Groups *groups, uint32_t n, uint32_t room)
 			  ends[group]);
 		for (uint32_t i = begin; i < ends[group]; i++)
 		{
-			CHECK(rows[i].node < n && last[rows[i].node] != group + 1, "row %u twice in a group", rows[i].node);
-			CHECK(rows[i].rank == 1000 + rows[i].node, "row %u has another's rank", rows[i].node);
-			last[rows[i].node] = group + 1;
-			copies += seen[rows[i].node]++;
+			CHECK(rows[i] < n && last[rows[i]] != group + 1, "row %u twice in a group", rows[i]);
+			last[rows[i]] = group + 1;
+			copies += seen[rows[i]]++;
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)
@@ -121,7 +123,7 @@ make_groups(const GrnGrouping *g, uint32_t n)
 	Groups		groups = all_rows(g, n);
 	void	   *workspace = malloc(grn_group_bytes(g->codec, n, g->room));
 
-	grn_group_rows(g, groups.rows, n, &groups.made, workspace);
+	grn_group_rows(g, groups.nodes, n, &groups.made, workspace);
 	check_groups(&groups, n, g->room);
 	free(workspace);
 	return groups;
@@ -176,7 +178,7 @@ middles_are_near(void)
 
 			while (i >= groups.made.ends[group])
 				group++;
-			grn_code_query(&w->codec, world_row(w, groups.rows[i].node), &q, scratch);
+			grn_code_query(&w->codec, world_row(w, groups.rows[i]), &q, scratch);
 			grn_estimate(&q, groups.made.middles, groups.made.factors, groups.n, estimates);
 			for (uint32_t k = 0; k < groups.n; k++)
 				rank += estimates[k] < estimates[group];
@@ -227,7 +229,7 @@ rows_are_copied(void)
 	free_world(w);
 }
 
-/* Rows of a list lie anywhere among the nodes, and come back with their own ranks. */
+/* Rows of a list lie anywhere among the nodes. */
 static void
 nodes_lie_anywhere(void)
 {
@@ -244,17 +246,16 @@ nodes_lie_anywhere(void)
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		scattered.rows[i].node = (i * 7 + 5) % N;
-		memcpy(codes + i * bytes, g.codes + scattered.rows[i].node * bytes, bytes);
-		factors[i] = g.factors[scattered.rows[i].node];
+		scattered.nodes[i] = (i * 7 + 5) % N;
+		memcpy(codes + i * bytes, g.codes + scattered.nodes[i] * bytes, bytes);
+		factors[i] = g.factors[scattered.nodes[i]];
 	}
 	packed.codes = codes;
 	packed.factors = factors;
 	expected = make_groups(&packed, n);
-	grn_group_rows(&g, scattered.rows, n, &scattered.made, workspace);
+	grn_group_rows(&g, scattered.nodes, n, &scattered.made, workspace);
 	for (uint32_t i = 0; i < expected.made.ends[expected.n - 1]; i++)
-		CHECK(scattered.rows[i].rank == expected.rows[i].rank && scattered.rows[i].node == (expected.rows[i].node * 7 + 5) % N,
-			  "row %u is %u, not %u", i, scattered.rows[i].node, (expected.rows[i].node * 7 + 5) % N);
+		CHECK(scattered.rows[i] == expected.rows[i], "row %u is %u, not %u", i, scattered.rows[i], expected.rows[i]);
 	CHECK(memcmp(scattered.made.ends, expected.made.ends, expected.n * sizeof(uint32_t)) == 0, "other groups");
 	CHECK(memcmp(scattered.made.middles, expected.made.middles, expected.n * bytes) == 0, "other middles");
 	free(workspace);
@@ -319,7 +320,7 @@ bits(void)
 	all = groups.made.ends[groups.n - 1];
 	for (uint32_t i = 0; i < groups.n; i++)
 		for (uint32_t k = begin_of(&groups, i); k < groups.made.ends[i]; k++)
-			differ += grn_pairs->differ(groups.made.middles + i * 13, codes + groups.rows[k].node * 13, 13);
+			differ += grn_pairs->differ(groups.made.middles + i * 13, codes + groups.rows[k] * 13, 13);
 	/* (50 of rows at random, and 5 where all rows of a group are of one kind) */
 	CHECK(differ < 15 * all, "%u of %u", differ, all);
 	free_groups(&groups);
@@ -342,13 +343,13 @@ left_in_the_middle(void)
 	jmp_buf		escape;
 	volatile bool left = false;
 
-	g.look = leave;
+	g.poll = leave;
 	g.arg = &escape;
 	if (setjmp(escape) == 0)
-		grn_group_rows(&g, groups.rows, N, &groups.made, workspace);
+		grn_group_rows(&g, groups.nodes, N, &groups.made, workspace);
 	else
 		left = true;
-	CHECK(left, "it did not look");
+	CHECK(left, "it did not poll");
 	free(workspace);
 	free_groups(&groups);
 	free_world(w);
@@ -362,7 +363,7 @@ offer(const World *w, GrnSearch *s, const Groups *groups, uint32_t group)
 
 	for (uint32_t i = begin_of(groups, group); i < groups->made.ends[group]; i++)
 	{
-		const uint32_t *node = &groups->rows[i].node;
+		const uint32_t *node = &groups->rows[i];
 
 		grn_search_listed(s, node, w->codes + *node * bytes, &w->factors[*node], NULL, 1);
 	}
@@ -503,93 +504,6 @@ long_rows(void)
 		CHECK(fabsf(w[j]) > 0.8e18f && fabsf(w[j]) < 1.2e18f, "dimension %u: %g", j, w[j]);
 }
 
-#define PLACED 1000
-#define PLACES 30
-#define PLACE_ROOM 50
-
-/* Groups that others have chosen: which rows they have, that none is empty, and what cannot be. */
-static void
-chosen_groups(void)
-{
-	GrnGrouped	rows[2 * PLACED];
-	uint32_t	chosen[PLACED];
-	uint32_t	copied[PLACED];
-	uint32_t	ends[PLACES];
-	uint32_t	own[PLACES];
-	void	   *workspace = malloc(grn_group_place_bytes(PLACED, PLACES));
-
-	for (int empty = 0; empty < 3; empty++)
-	{
-		uint32_t	count[PLACES] = {0};
-		uint32_t	seen[PLACED] = {0};
-		uint32_t	moved = 0;
-
-		for (uint32_t i = 0; i < PLACED; i++)
-		{
-			rows[i] = (GrnGrouped) {7 * i, i};
-			/* 1: nobody has chosen the last groups; 2: the last one has copies alone */
-			chosen[i] = i % (empty == 1 ? PLACES - 3 : empty == 2 ? PLACES - 1 : PLACES);
-			copied[i] = GRN_INVALID_ID;
-			count[chosen[i]]++;
-		}
-		for (uint32_t i = 0; i < PLACED; i += 3)
-		{
-			uint32_t	to = empty == 2 && i < 30 ? PLACES - 1 : (chosen[i] + 1) % (PLACES - 3);
-
-			if (to != chosen[i] && count[to] < PLACE_ROOM)
-			{
-				copied[i] = to;
-				count[to]++;
-			}
-		}
-		CHECK(grn_group_place(rows, PLACED, chosen, copied, PLACES, PLACE_ROOM, ends, own, workspace), "empty %d", empty);
-		for (uint32_t group = 0, at = 0; group < PLACES; at = ends[group++])
-		{
-			CHECK(own[group] > 0 && ends[group] - at >= own[group] && ends[group] - at <= PLACE_ROOM,
-				  "empty %d, group %u: %u of %u", empty, group, own[group], ends[group] - at);
-			for (uint32_t j = at; j < ends[group]; j++)
-			{
-				uint32_t	i = rows[j].rank;
-
-				if (i >= PLACED || rows[j].node != 7 * i)
-				{
-					CHECK(false, "empty %d: no row at %u", empty, j);
-					continue;
-				}
-				if (j >= at + own[group])
-					CHECK(copied[i] == group, "empty %d: row %u copied to %u", empty, i, group);
-				else if (chosen[i] != group)
-					moved++;
-				seen[i] += j < at + own[group];
-			}
-		}
-		for (uint32_t i = 0; i < PLACED; i++)
-			CHECK(seen[i] == 1, "empty %d: row %u is in %u groups", empty, i, seen[i]);
-		CHECK(moved == (empty == 1 ? 3 : empty == 2 ? 1 : 0), "empty %d: %u moved", empty, moved);
-	}
-	for (int wrong = 0; wrong < 4; wrong++)
-	{
-		for (uint32_t i = 0; i < PLACED; i++)
-		{
-			rows[i] = (GrnGrouped) {i, i};
-			chosen[i] = i % PLACES;
-			copied[i] = GRN_INVALID_ID;
-		}
-		if (wrong == 0)
-			chosen[3] = PLACES;
-		else if (wrong == 1)
-			copied[3] = PLACES;
-		else if (wrong == 2)
-			copied[3] = chosen[3];
-		for (uint32_t i = 0; wrong == 3 && i < PLACE_ROOM; i++)
-			copied[i] = i % PLACES == 5 ? GRN_INVALID_ID : 5;
-		CHECK(!grn_group_place(rows, PLACED, chosen, copied, PLACES, PLACE_ROOM, ends, own, workspace), "wrong %d", wrong);
-		for (uint32_t i = 0; i < PLACED; i++)
-			CHECK(rows[i].rank == i, "wrong %d: row %u has moved", wrong, i);
-	}
-	free(workspace);
-}
-
 int
 main(void)
 {
@@ -604,6 +518,5 @@ main(void)
 	RUN(searches_by_groups);
 	RUN(equal_rows_count);
 	RUN(long_rows);
-	RUN(chosen_groups);
 	UNIT_END();
 }

@@ -122,10 +122,10 @@ run_build(GrnndBuild *build)
 
 	/*
 	 * From here on the builder only reads the result, so a checked result stays valid.  If the
-	 * builder has no groups to choose, the builder is released now.  Its end, with the end of its
+	 * builder has no groups to make, the builder is released now.  Its end, with the end of its
 	 * device context, then runs while pages are written.
 	 */
-	build->holds_builder = grnnd_may_choose_groups(build, result);
+	build->holds_builder = builder->pid != 0 && build->spec.sig_bytes > 0;
 	if (!build->holds_builder)
 		grnnd_build_release_builder(build);
 
@@ -165,7 +165,7 @@ run_build(GrnndBuild *build)
 							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
 							 !result->moved ? "" : result->rows_in_place ? ", rows stayed" : ", rows moved",
-							 builder->grouped ? psprintf(", lists grouped by the GPU in %.3f s", builder->group_seconds) : "")));
+							 builder->group_seconds > 0 ? psprintf(", lists put into groups in %.3f s", builder->group_seconds) : "")));
 	if (server != NULL)
 		ereport(DEBUG1,
 				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s; "

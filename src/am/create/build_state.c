@@ -21,10 +21,11 @@
 #define RESULT_BYTES_PER_ROW 512
 #define CODES_BYTES_PER_ROW 256
 /*
- * Bytes a row and filter column: a signature, and an entry of a list.  For arrays each element has
- * a list entry of its own.
+ * Bytes a row and filter column: in ATTRS a signature and the rank of a list's entry, in LISTS the
+ * entry's node, places and part of a group.  For arrays each element has a list entry of its own.
  */
-#define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint64))
+#define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint32))
+#define LIST_BYTES_PER_COLUMN 128
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
 /*
@@ -180,11 +181,19 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
 	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, build->words * sizeof(uint64), SEGMENT_SLACK);
 	max[GRN_SEG_ATTRS] = build->attrs_bytes;
+	max[GRN_SEG_LISTS] = 0;
 	if (build->attrs != NULL && build->attrs->bytes > 0)
+	{
+		uint32		elements = build->attrs->element_bytes / sizeof(uint16);
+
 		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, grnnd_row_bytes(build->attrs) +
 										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN +
-										   build->attrs->element_bytes / sizeof(uint16) * sizeof(uint64),
-										   SEGMENT_SLACK);
+										   elements * sizeof(uint32), SEGMENT_SLACK);
+		/* (rows without codes have no lists) */
+		if (build->spec.sig_bytes > 0)
+			max[GRN_SEG_LISTS] = segment_bytes(build->max_rows, build->spec.sig_bytes * LIST_BYTES_PER_COLUMN +
+											   elements * sizeof(uint32), SEGMENT_SLACK);
+	}
 	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
 	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW +
 										build->spec.near.k * sizeof(GrnNear), SEGMENT_SLACK);
@@ -209,7 +218,7 @@ grnnd_build_release_builder(GrnndBuild *build)
 	build->holds_builder = false;
 	if (builder->spec.remote != GRN_REMOTE_NONE)
 		grnnd_builder_detach(builder);
-	else if (builder->result.on_gpu && more_to_come(build) && !builder->group_failed)
+	else if (builder->result.on_gpu && more_to_come(build))
 		grnnd_builder_park(builder);
 	else
 		grnnd_builder_kill(builder);

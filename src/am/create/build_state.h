@@ -32,7 +32,7 @@ typedef struct GrnndBuild
 	GrnBuildSpec spec;
 	GrnndMapping *map;			/* NULL before grnnd_build_map() and after release */
 	GrnndBuilder builder;
-	bool		holds_builder;	/* the builder may still have to choose groups (write_groups.c) */
+	bool		holds_builder;	/* the builder may have groups to make (write_groups.c) */
 	/* results of collect.c */
 	uint64		rows;			/* rows in VECTORS and TIDS */
 	double		heap_tuples;

@@ -16,6 +16,7 @@
 
 #include "am/create/progress.h"
 #include "am/test_point.h"
+#include "builder/group_lists.h"
 #include "builder/pipeline.h"
 #include "graph/memory.h"
 
@@ -136,6 +137,23 @@ grnnd_build_in_backend(GrnndBuild *build)
 	grn_memory = (GrnMemory) {memory_alloc, memory_free};
 	if (!grn_build(&job, &build->builder.result, &failure))
 		grnnd_builder_failed(failure.sqlstate, failure.text, failure.hint);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+void
+grnnd_group_in_backend(GrnndBuild *build)
+{
+	const GrnndMapping *map = build->map;
+	const GrnGroupRequest request = {&build->spec, &build->builder.result, map->base[GRN_SEG_CODES],
+		map->base[GRN_SEG_LISTS], map->size[GRN_SEG_LISTS]};
+	GrnParallel alone = {.nworkers = 1, .run = run_loop};
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd groups", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+
+	Assert(grn_group_request_sound(&request));
+	/* memory_alloc() raises an error where there is no memory */
+	(void) grn_group_lists(&request, &alone);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

@@ -16,5 +16,7 @@ extern bool grnnd_builds_in_backend(const GrnndBuild *build, double rows);
  * the segments that the result names.  Errors: those of the pipeline, as ereport().
  */
 extern void grnnd_build_in_backend(GrnndBuild *build);
+/* Puts the rows of such a build's lists, in segment LISTS, into groups. */
+extern void grnnd_group_in_backend(GrnndBuild *build);
 
 #endif							/* GRNND_IN_BACKEND_H */

@@ -339,29 +339,6 @@ grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint)
 			 hint[0] ? errhint("%s", hint) : 0));
 }
 
-/*
- * Notes that the builder will choose no groups.  The build goes on, because the leader can choose
- * groups too.
- */
-static void
-give_up_groups(GrnndBuilder *b, const char *why)
-{
-	ereport(LOG,
-			(errmsg("index builder process %d has not put lists into groups: %s", (int) b->pid, why)));
-	b->waiting = b->grouping = false;
-	b->group_failed = true;
-}
-
-/* Handles the end of the builder's socket. */
-static void
-builder_gone(GrnndBuilder *b)
-{
-	if (b->grouping)
-		give_up_groups(b, "it has ended");
-	else
-		builder_lost(b);
-}
-
 /* Grows a segment to the size that the builder needs. */
 static void
 grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
@@ -472,9 +449,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 				ereport(NOTICE,
 						(errmsg("%s", msg->u.say.text),
 						 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
-			else if (b->grouping)
-				give_up_groups(b, msg->u.say.text);
-			else if (b->spec.remote != GRN_REMOTE_NONE && b->spec.device != GRN_DEVICE_GPU)
+			else if (!b->grouping && b->spec.remote != GRN_REMOTE_NONE && b->spec.device != GRN_DEVICE_GPU)
 				build_here(b, msg->u.say.text, msg->u.say.hint);
 			else
 				grnnd_builder_failed(msg->sqlstate, msg->u.say.text, msg->u.say.hint);
@@ -488,11 +463,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			b->waiting = false;
 			return;
 		case GRN_MSG_GROUPED:
-			make_valid_text(msg->u.say.text, sizeof(msg->u.say.text));
-			b->grouped = msg->arg[0] == 1;
-			b->group_seconds = (double) msg->arg[1] / 1e6;
-			if (!b->grouped)
-				give_up_groups(b, msg->u.say.text);
+			b->group_seconds = (double) msg->arg[0] / 1e6;
 			b->waiting = b->grouping = false;
 			return;
 		case GRN_MSG_RELEASED:
@@ -531,7 +502,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 			break;
 		if (got <= 0)
 		{
-			builder_gone(b);
+			builder_lost(b);
 			return;
 		}
 		if (got != sizeof(msg))
@@ -542,11 +513,9 @@ grnnd_builder_poll(GrnndBuilder *b)
 			return;
 	}
 	if (b->broken)
-		builder_gone(b);
+		builder_lost(b);
 	else if (!silence_lasts(&b->silence))
 		return;
-	else if (b->grouping)
-		give_up_groups(b, "it is silent");
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
@@ -606,11 +575,11 @@ end_parked(XactEvent event, void *arg)
 }
 
 void
-grnnd_builder_group(GrnndBuilder *b, uint64 lists, uint64 rows, uint64 room)
+grnnd_builder_group(GrnndBuilder *b)
 {
 	b->waiting = b->grouping = true;
 	begin_silence(&b->silence);
-	send_numbers(b, GRN_MSG_GROUP, lists, rows, room);
+	send_numbers(b, GRN_MSG_GROUP, 0, 0, 0);
 }
 
 void

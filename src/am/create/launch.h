@@ -35,10 +35,8 @@ typedef struct GrnndBuilder
 								 * recall */
 	bool		waiting;		/* a message is due: from START to DONE, or until RELEASED or
 								 * GROUPED */
-	bool		grouping;		/* has been told GROUP */
-	bool		grouped;		/* has said GROUPED: rows have their groups, */
-	double		group_seconds;	/* which took so long */
-	bool		group_failed;	/* it could not, or is gone or silent */
+	bool		grouping;		/* has been told GROUP, and has not said GROUPED yet */
+	double		group_seconds;	/* that groups took */
 	bool		broken;			/* the builder has closed its end of the socket */
 	bool		killed;			/* killed by the leader, but not reaped yet */
 	uint64		rows_announced; /* rows of the last ROWS */
@@ -74,12 +72,10 @@ extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
- * After the result: tells it of lists that lie in WORK (grn_group_places()), whose rows are to be
- * put into groups of so many rows at most.  Its answer comes to grnnd_builder_poll() or
- * grnnd_builder_await_end(): `waiting` is false then, and `grouped` says whether it has chosen
- * groups.  A builder that is gone or silent is no error here: they can be made without it.
+ * After the result: has the builder put the lists in segment LISTS into groups.
+ * grnnd_builder_poll() and grnnd_builder_await_end() take the answer; `grouping` is false then.
  */
-extern void grnnd_builder_group(GrnndBuilder *builder, uint64 lists, uint64 rows, uint64 room);
+extern void grnnd_builder_group(GrnndBuilder *builder);
 /*
  * Parks the builder after the result, for a later build of this transaction, which then need not
  * open the device again.  The builder has unmapped the mapping.

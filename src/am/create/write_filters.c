@@ -161,9 +161,12 @@ sort_share(GrnndNewIndex *new, uint32 share, bool place)
 					uint32		bucket = grnnd_list_bucket(&new->meta, c, ranks[r]);
 
 					if (place)
-						new->list_rows[new->list_row_starts[bucket] + at[bucket]] = (GrnGrouped) {node, ranks[r]};
-					if (place && new->group_members != NULL && grnnd_is_grouped(new, bucket))
-						new->group_members[new->list_group_rows[bucket] + at[bucket]] = node;
+					{
+						uint64		row = new->list_row_starts[bucket] + at[bucket];
+
+						new->list_nodes[row] = node;
+						new->list_ranks[row] = ranks[r];
+					}
 					at[bucket]++;
 				}
 				memcpy(last, ranks, n * sizeof(uint32));
@@ -232,19 +235,18 @@ grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, c
 	uint64		room = grn_list_rows(l);
 	uint32		group_room = grnnd_group_room(l);
 
+	all->rows += n;
 	if (grnnd_has_groups(meta, l, column, n, nodes))
 	{
 		uint32		groups = grn_groups(codec, (uint32) n, group_room);
 
+		all->lists++;
 		all->groups += groups;
 		all->guides += (groups + room - 1) / room;
-		all->rows += grn_group_entries(codec, (uint32) n, group_room);
+		all->entries += grn_group_entries(codec, (uint32) n, group_room);
 	}
 	else
-	{
 		all->records += (n + room - 1) / room;
-		all->rows += n;
-	}
 }
 
 GrnndListPlaces
@@ -268,7 +270,7 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	GrnndListSizes all = {0};
 	GrnndListPlaces places;
 	GrnCodec	codec;
-	uint64		grouped = 0;
+	uint64		bytes;
 
 	if (p->buckets == 0)
 		return;
@@ -277,8 +279,7 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	p->off_record_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_group_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
 	p->off_guide_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_group_rows = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
-	p->off_lengths = plan_array(map, &p->end, p->buckets, sizeof(uint32));
+	p->off_entry_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
 	grnnd_find_filters(new, map);
 	for (uint32 b = 0; b <= p->buckets; b++)
 	{
@@ -288,14 +289,11 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 		new->list_record_starts[b] = (uint32) all.records;
 		new->list_group_starts[b] = (uint32) all.groups;
 		new->list_guide_starts[b] = (uint32) all.guides;
-		new->list_group_rows[b] = grouped;
+		new->list_entry_starts[b] = all.entries;
 		if (b == p->buckets)
 			break;
 		n = begin_shares(new, b);
-		new->list_lengths[b] = (uint32) n;
 		grnnd_add_list(&all, &new->meta, l, &codec, b / new->meta.list_buckets, n, new->nodes);
-		if (all.groups > new->list_group_starts[b])
-			grouped += n;
 		grnnd_check_records(grnnd_place_lists(l, new->records, &all).end);
 	}
 	places = grnnd_place_lists(l, new->records, &all);
@@ -303,11 +301,11 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	p->first_group = (uint32) places.first_group;
 	p->first_guide = (uint32) places.first_guide;
 	new->records = places.end;
-	p->off_rows = plan_array(map, &p->end, all.rows, sizeof(GrnGrouped));
-	p->off_group_ends = plan_array(map, &p->end, all.groups, sizeof(uint32));
-	p->off_group_own = plan_array(map, &p->end, all.groups, sizeof(uint32));
-	p->off_middles = plan_array(map, &p->end, all.groups, l->code_bytes);
-	p->off_middle_factors = plan_array(map, &p->end, all.groups, sizeof(GrnFactor));
+	p->off_ranks = plan_array(map, &p->end, all.rows, sizeof(uint32));
+	p->lists = (GrnLists) {all.lists, all.rows, all.entries, all.groups, grnnd_group_room(l)};
+	bytes = grn_place_lists(&p->lists, l->code_bytes);
+	grnnd_mapping_grow(map, GRN_SEG_LISTS, bytes);
+	grnnd_mapping_populate(map, GRN_SEG_LISTS, 0, bytes);
 	grnnd_find_filters(new, map);
 }
 
@@ -317,8 +315,9 @@ grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, cons
 	uint64		buckets = (uint64) meta->list_buckets * meta->ncolumns;
 
 	return meta->ncolumns * sizeof(GrnSigBook) + nodes * l->sig_bytes +
-		buckets * (SHARES * sizeof(uint32) + 2 * sizeof(uint64) + 4 * sizeof(uint32)) +
-		all->rows * sizeof(GrnGrouped) + all->groups * (2 * sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
+		buckets * (SHARES * sizeof(uint32) + 2 * sizeof(uint64) + 3 * sizeof(uint32)) +
+		all->rows * 2 * sizeof(uint32) + all->lists * sizeof(GrnListToGroup) + all->entries * sizeof(uint32) +
+		all->groups * (sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
 }
 
 void
@@ -370,14 +369,14 @@ grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
 	new->list_group_starts = (uint32 *) (base + p->off_group_starts);
 	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
-	new->list_group_rows = (uint64 *) (base + p->off_group_rows);
-	new->list_lengths = (uint32 *) (base + p->off_lengths);
-	new->list_rows = (GrnGrouped *) (base + p->off_rows);
-	new->group_ends = (uint32 *) (base + p->off_group_ends);
-	new->group_own = (uint32 *) (base + p->off_group_own);
-	new->middles = (uint8 *) base + p->off_middles;
-	new->middle_factors = (GrnFactor *) (base + p->off_middle_factors);
-	grnnd_find_groups(new, map);
+	new->list_entry_starts = (uint64 *) (base + p->off_entry_starts);
+	new->list_ranks = (uint32 *) (base + p->off_ranks);
+	base = map->base[GRN_SEG_LISTS];
+	new->list_nodes = (uint32 *) (base + p->lists.off_nodes);
+	new->group_order = (const uint32 *) (base + p->lists.off_order);
+	new->group_ends = (const uint32 *) (base + p->lists.off_ends);
+	new->middles = (const uint8 *) base + p->lists.off_middles;
+	new->middle_factors = (const GrnFactor *) (base + p->lists.off_factors);
 }
 
 /* ---- pages and records ---- */
@@ -502,18 +501,21 @@ grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 	return low;
 }
 
-/* Fills a record with rows [first, end) of a bucket's list. */
+/*
+ * Fills a record with entries [first, end) of a bucket's groups, by their order, or where that is
+ * NULL of its list.
+ */
 static void
-form_rows(const GrnndNewIndex *new, uint32 bucket, uint64 first, uint64 end, GrnRecord *rec)
+form_rows(const GrnndNewIndex *new, uint32 bucket, const uint32 *order, uint64 first, uint64 end, GrnRecord *rec)
 {
 	const GrnLayout *l = &new->layout;
-	const GrnGrouped *rows = new->list_rows + new->list_row_starts[bucket];
 
 	for (uint64 i = first; i < end; i++)
 	{
-		GrnListRow	listed = {rows[i].node, rows[i].rank, new->factors[rows[i].node],
-			new->codes + (uint64) rows[i].node * l->code_bytes,
-			new->sigs + (uint64) rows[i].node * l->sig_bytes};
+		uint64		row = new->list_row_starts[bucket] + (order != NULL ? order[i] : i);
+		uint32		node = new->list_nodes[row];
+		GrnListRow	listed = {node, new->list_ranks[row], new->factors[node],
+			new->codes + (uint64) node * l->code_bytes, new->sigs + (uint64) node * l->sig_bytes};
 
 		grn_list_set_row(l, rec, rec->ntids16++, &listed);
 	}
@@ -530,7 +532,8 @@ form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	grnnd_list_start(&new->meta, rec, bucket, 0);
 	if (number + 1 < new->list_record_starts[bucket + 1])
 		rec->next = new->filters.first_list + number + 1;
-	form_rows(new, bucket, first, Min(first + room, new->list_lengths[bucket]), rec);
+	form_rows(new, bucket, NULL, first,
+			  Min(first + room, new->list_row_starts[bucket + 1] - new->list_row_starts[bucket]), rec);
 }
 
 /*
@@ -553,7 +556,7 @@ form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	grnnd_list_start(&new->meta, rec, bucket, GRN_GROUP);
 	if (first + room < end)
 		rec->next = new->filters.first_group + number + 1;
-	form_rows(new, bucket, first, Min(first + room, end), rec);
+	form_rows(new, bucket, new->group_order + new->list_entry_starts[bucket], first, Min(first + room, end), rec);
 }
 
 /* Forms a record of a guide.  number: among the records of all guides. */

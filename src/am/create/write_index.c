@@ -58,7 +58,7 @@ typedef struct WriteShared
 	pg_atomic_uint64 next_list_turn;	/* the same for pages of lists */
 	pg_atomic_uint32 list_writers;	/* processes that write pages of lists while nodes are written */
 	pg_atomic_uint64 pages_done;
-	GrnndGrouping groups;
+	pg_atomic_uint32 grouped;	/* 1: all lists have their groups, which may be read */
 	GrnndWalAhead wal_ahead;
 	Barrier		steps;			/* the common step of all participants: see Step */
 	GrnndEmptying emptying;
@@ -466,23 +466,24 @@ write_list_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, boo
 static bool
 lists_are_behind(GrnndNewIndex *new, WriteShared *shared, BlockNumber nodes)
 {
-	if (new->moved != NULL || !grnnd_are_grouped(new, &shared->groups))
+	if (new->moved != NULL || pg_atomic_read_u32(&shared->grouped) == 0)
 		return false;
+	pg_read_barrier();
 	return pg_atomic_read_u64(&shared->next_list_turn) * stretches_of(nodes) <
 		pg_atomic_read_u64(&shared->next_turn) * stretches_of(shared->node_pages - nodes);
 }
 
 /*
- * Does this process's share of the groups of lists and of the pages with nodes.  Pages of lists are
- * written in between: lists lie in a file or two, and at the end all processes would have to take
- * turns on these files.  build: the leader's, or NULL in a worker.
+ * Writes this process's share of the pages with nodes.  Pages of lists are written in between:
+ * lists lie in a file or two, and at the end all processes would have to take turns on these files.
+ * build: the leader's, which takes the groups, or NULL in a worker.
  */
 static void
 write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBuild *build)
 {
 	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
 	bool		report = build != NULL;
-	bool		grouped = grnnd_make_groups(new, build, &shared->groups);
+	bool		grouped = build == NULL;
 
 	if (new->moved != NULL)
 	{
@@ -497,7 +498,7 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
 	{
 		if (!grouped)
-			grouped = grnnd_make_groups(new, build, &shared->groups);
+			grouped = grnnd_take_groups(new, build, false, &shared->grouped);
 		if (!lists_are_behind(new, shared, nodes))
 			continue;
 		if (pg_atomic_fetch_add_u32(&shared->list_writers, 1) < MOST_LIST_WRITERS)
@@ -505,7 +506,7 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 		pg_atomic_fetch_sub_u32(&shared->list_writers, 1);
 	}
 	if (!grouped)
-		grnnd_await_groups(new, build, &shared->groups);
+		grnnd_take_groups(new, build, true, &shared->grouped);
 }
 
 /* Reads the leader's plan from shared memory. */
@@ -619,7 +620,6 @@ write_all(GrnndNewIndex *new, WriteShared *shared, GrnndBuild *build, GrnndPageW
 	grnnd_sort_lists(new, &shared->next_counted, false);
 	finish_step(shared);
 	grnnd_plan_lists(new, build->map);
-	grnnd_plan_groups(new, build, &shared->groups);
 	blocks = place_blocks(new);
 	share_plan(new, shared, blocks);
 	finish_step(shared);
@@ -730,7 +730,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->index = RelationGetRelid(build->index);
 	shared->concurrent = build->info->ii_Concurrent;
 	shared->use_wal = use_wal;
-	shared->maps_work = r->moved || build->holds_builder;
+	shared->maps_work = r->moved;
 	shared->nrows = build->rows;
 	shared->vectors = new->vectors;
 	shared->nchains = new->nchains;
@@ -739,7 +739,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	pg_atomic_init_u64(&shared->next_counted, 0);
 	pg_atomic_init_u64(&shared->next_sorted, 0);
 	pg_atomic_init_u64(&shared->next_node, 0);
-	grnnd_groups_init(&shared->groups);
+	pg_atomic_init_u32(&shared->grouped, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
 	pg_atomic_init_u32(&shared->list_writers, 0);

@@ -16,11 +16,6 @@
 #define GRNND_PAGES_WRITTEN 0.9
 
 /*
- * Whether the builder of such a result may choose groups of lists (write_groups.c).  If that is in
- * holds_builder, grnnd_write_index() lets it go.
- */
-extern bool grnnd_may_choose_groups(const GrnndBuild *build, const GrnBuildResult *result);
-/*
  * Checks the builder's result and writes all pages of the index.  Returns the number of blocks.
  * Errors: XX000 if the result is invalid, 54000 if the index would be too large.
  */

@@ -39,30 +39,16 @@ typedef struct GrnndFilterPlan
 	uint64		off_record_starts;	/* uint32 [buckets + 1] first record of the bucket's chain */
 	uint64		off_group_starts;	/* uint32 [buckets + 1] first group of the bucket */
 	uint64		off_guide_starts;	/* uint32 [buckets + 1] first record of the bucket's guide */
-	uint64		off_group_rows; /* uint64 [buckets + 1] rows of lists before it that have groups */
-	uint64		off_lengths;	/* uint32 [buckets] rows without copies */
-	uint64		off_rows;		/* GrnGrouped [rows of lists] */
-	uint64		off_group_ends; /* uint32 [groups] the row of the bucket behind each */
-	uint64		off_group_own;	/* uint32 [groups] rows that are no copies, where the builder
-								 * chooses */
-	uint64		off_middles;	/* [groups][code_bytes] */
-	uint64		off_middle_factors; /* GrnFactor [groups] */
+	uint64		off_entry_starts;	/* uint64 [buckets + 1] first place in the order of groups */
+	uint64		off_ranks;		/* uint32 [rows of lists] */
 	uint64		end;			/* end of the data planned so far */
 	uint32		buckets;		/* buckets of all columns; 0: no lists */
-	uint32		to_group;		/* lists whose groups the builder is to choose; 0: we make them */
+	GrnLists	lists;			/* the arrays in segment LISTS */
 	/* Ids of the first records of lists, which follow the nodes' chains: */
 	uint32		first_list;		/* first record of a chain */
 	uint32		first_group;	/* first group, each of which fills a page (grnnd_group_records()) */
 	uint32		first_guide;	/* first record of a guide */
 } GrnndFilterPlan;
-
-/* What a process has to do yet of groups (write_groups.c). */
-typedef enum GrnndGroupStep
-{
-	GRNND_GROUP_LISTS = 0,
-	GRNND_GROUP_MIDDLES,
-	GRNND_GROUP_NOTHING
-} GrnndGroupStep;
 
 /* The data that an index is written from: its metapage, and the places of all arrays. */
 typedef struct GrnndNewIndex
@@ -102,18 +88,14 @@ typedef struct GrnndNewIndex
 	uint32	   *list_record_starts; /* [buckets + 1] */
 	uint32	   *list_group_starts;	/* [buckets + 1] */
 	uint32	   *list_guide_starts;	/* [buckets + 1] */
-	uint64	   *list_group_rows;	/* [buckets + 1] */
-	uint32	   *list_lengths;	/* [buckets] */
-	GrnGrouped *list_rows;
-	uint32	   *group_ends;		/* [groups] */
-	uint32	   *group_own;		/* [groups] */
-	uint8	   *middles;		/* [groups][code_bytes] */
-	GrnFactor  *middle_factors; /* [groups] */
-	/* of all lists with groups, in segment WORK (grn_group_places()); NULL: we make the groups */
-	uint32	   *group_members;
-	const uint32 *group_chosen;
-	const uint32 *group_copied;
-	GrnndGroupStep group_step;	/* of this process */
+	uint64	   *list_entry_starts;	/* [buckets + 1] */
+	uint32	   *list_ranks;		/* [rows of lists] */
+	/* In segment LISTS (GrnLists): */
+	uint32	   *list_nodes;		/* [rows of lists] */
+	const uint32 *group_order;	/* [entries] */
+	const uint32 *group_ends;	/* [groups] */
+	const uint8 *middles;		/* [groups][code_bytes] */
+	const GrnFactor *middle_factors;	/* [groups] */
 	/* Allocated by palloc(): */
 	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* a record that spans several pages */
@@ -187,7 +169,9 @@ extern void grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map);
 /* The sizes of lists. */
 typedef struct GrnndListSizes
 {
-	uint64		rows;			/* entries while groups are made, including copies */
+	uint64		rows;			/* rows of all lists */
+	uint64		lists;			/* lists with groups */
+	uint64		entries;		/* places of rows in groups, including copies */
 	uint64		records;		/* records of chains */
 	uint64		groups;
 	uint64		guides;			/* records of guides */
@@ -238,38 +222,16 @@ extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);
 
 /* ---- write_groups.c ---- */
 
-/* What leader and workers share of groups. */
-typedef struct GrnndGrouping
-{
-	pg_atomic_uint64 next_list; /* bucket whose list no process has put into groups yet */
-	pg_atomic_uint64 placed;	/* buckets whose lists are in groups */
-	pg_atomic_uint64 next_group;	/* first group whose middle no process finds yet, */
-	pg_atomic_uint64 middles;	/* and groups with a middle, where the builder has chosen them */
-	pg_atomic_uint32 awaited;	/* 1: the builder is at work on them */
-	bool		chosen;			/* it has chosen them; written before awaited becomes 0 */
-	ConditionVariable changed;	/* awaited is 0, or all lists are placed */
-} GrnndGrouping;
-
-extern void grnnd_groups_init(GrnndGrouping *grouping);
 /*
- * Plans that the builder chooses groups, where lists want that and its memory holds them; else lets
- * it go.  The leader's alone, as grnnd_begin_groups() is.
+ * Tells the builder of the lists that are to have groups, once rows are sorted into lists: before
+ * nodes are written.  The leader's alone, as the following.
  */
-extern void grnnd_plan_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping);
-/* Finds what that says in this process's mapping. */
-extern void grnnd_find_groups(GrnndNewIndex *new, const GrnndMapping *map);
-/* Once rows are sorted into lists: has the builder begin, where that is planned. */
 extern void grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build);
 /*
- * This process's share of the groups, as far as it can be done now.  False: there is more to come,
- * from the builder or other processes.  build: the leader's, or NULL.  Errors: what the builder has
- * said is wrong, XX000.
+ * Takes the builder's answer, and sets *made for all processes once groups may be read.  wait:
+ * waits for that.  Errors: groups that the builder cannot have made, XX000.
  */
-extern bool grnnd_make_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping);
-/* The rest of it, when there is nothing else to do. */
-extern void grnnd_await_groups(GrnndNewIndex *new, GrnndBuild *build, GrnndGrouping *grouping);
-/* Whether all lists have their groups, which may be read then. */
-extern bool grnnd_are_grouped(const GrnndNewIndex *new, GrnndGrouping *grouping);
+extern bool grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build, bool wait, pg_atomic_uint32 *made);
 
 /* Whether the list of a bucket has groups. */
 static inline bool

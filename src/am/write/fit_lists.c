@@ -277,7 +277,7 @@ compare_listed(const void *a, const void *b)
 		: (x->node > y->node) - (x->node < y->node);
 }
 
-/* GrnGrouping.look() */
+/* GrnGrouping.poll() */
 static void
 check_interrupts(void *f)
 {
@@ -295,11 +295,11 @@ row_at_hand(const Gather *g, const Listed *row)
 }
 
 /*
- * Writes rows [n] at hand as a group; recs: room for the group's records. Returns the id of the
- * first record.
+ * Writes as a group those of the rows at hand whose numbers are in order [n]; recs: room for the
+ * group's records.  Returns the id of the first record.
  */
 static uint32
-write_group(Gather *g, uint32 bucket, const GrnGrouped *rows, uint32 n, char *recs)
+write_group(Gather *g, uint32 bucket, const Listed *rows, const uint32 *order, uint32 n, char *recs)
 {
 	Fit		   *f = g->f;
 	const GrnndIndex *ix = &f->ix;
@@ -311,7 +311,7 @@ write_group(Gather *g, uint32 bucket, const GrnGrouped *rows, uint32 n, char *re
 	for (uint32 i = 0; i < n; i++)
 	{
 		GrnRecord  *rec = (GrnRecord *) (recs + (Size) (i / room) * l->record_bytes);
-		GrnListRow	row = row_at_hand(g, &(Listed) {bucket, rows[i].rank, rows[i].node});
+		GrnListRow	row = row_at_hand(g, &rows[order[i]]);
 
 		if (i % room == 0)
 			grnnd_list_start(&ix->meta, rec, bucket, GRN_GROUP);
@@ -329,12 +329,12 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	const GrnndIndex *ix = &f->ix;
 	const GrnLayout *l = &ix->layout;
 	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
-		.room = grnnd_group_room(l), .seed = bucket, .look = check_interrupts, .arg = f};
-	GrnGrouped *grouped = palloc_extended((Size) grn_group_entries(how.codec, n, how.room) * sizeof(GrnGrouped),
-										  MCXT_ALLOC_HUGE);
+		.room = grnnd_group_room(l), .seed = bucket, .poll = check_interrupts, .arg = f};
+	uint32	   *nodes = palloc_extended((Size) n * sizeof(uint32), MCXT_ALLOC_HUGE);
 	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
 	uint32		number_of_groups = grn_groups(how.codec, n, how.room);
-	GrnGroups	groups = {palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
+	GrnGroups	groups = {palloc_extended((Size) grn_group_entries(how.codec, n, how.room) * sizeof(uint32), MCXT_ALLOC_HUGE),
+		palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
 	char	   *recs = palloc((Size) grnnd_group_records(l) * l->record_bytes);
@@ -343,8 +343,8 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 
 	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
 	for (uint32 i = 0; i < n; i++)
-		grouped[i] = (GrnGrouped) {rows[i].node, rows[i].rank};
-	grn_group_rows(&how, grouped, n, &groups, workspace);
+		nodes[i] = rows[i].node;
+	grn_group_rows(&how, nodes, n, &groups, workspace);
 	grnnd_list_start(&ix->meta, guide, bucket, GRN_GUIDE);
 	for (uint32 number = 0; number < number_of_groups; number++)
 	{
@@ -353,7 +353,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 			.sig = any};
 
 		grnnd_fit_check_interrupts(f);
-		row.id = write_group(g, bucket, grouped + first, groups.ends[number] - first, recs);
+		row.id = write_group(g, bucket, rows, groups.order + first, groups.ends[number] - first, recs);
 		grnnd_test_point("list-group");
 		grn_list_set_row(l, guide, guide->ntids16++, &row);
 		if (guide->ntids16 == grn_list_rows(l) || number == number_of_groups - 1)
@@ -373,7 +373,8 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 	pfree(groups.middles);
 	pfree(groups.ends);
 	pfree(workspace);
-	pfree(grouped);
+	pfree(groups.order);
+	pfree(nodes);
 }
 
 /* Adds all rows at hand to the lists. */

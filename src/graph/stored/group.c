@@ -23,6 +23,7 @@ static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each =
 #define MEANS_STEPS 4			/* of 2-means */
 #define PIECE 32				/* rows that get estimates at once */
 #define AHEAD 16				/* rows whose codes are asked for before they are copied */
+#define GROUPS_A_POLL 16
 #define MOST_DEPTH 64			/* parts that wait: two halves differ by one group at most */
 
 /*
@@ -35,10 +36,10 @@ typedef struct Space
 {
 	GrnGroupTree tree;
 	uint32_t   *own;			/* [groups] rows that are no copies */
-	uint32_t   *nodes;			/* [n] of the rows as they came, whose codes follow */
 	uint8_t    *codes;			/* [n][code_bytes] */
 	GrnFactor  *factors;		/* [n] */
-	void	   *refine;			/* of grn_group_refine() */
+	GrnGrouped *rows;			/* [n], where groups are cuts alone */
+	void	   *means;			/* of grn_group_by_means() */
 } Space;
 
 GrnGroupTree
@@ -52,17 +53,17 @@ grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by)
 }
 
 static size_t
-lay_out(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
+plan(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
 
 	s->tree = grn_group_tree(&a, codec, &sampling);
 	s->tree.along = grn_take(&a, n, sizeof(float));
 	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
-	s->nodes = grn_take(&a, n, sizeof(uint32_t));
 	s->codes = grn_take(&a, n, grn_code_bytes(codec->shape));
 	s->factors = grn_take(&a, n, sizeof(GrnFactor));
-	s->refine = grn_take(&a, grn_group_refine_bytes(codec, n, room), 1);
+	s->rows = grn_take(&a, grn_group_has_means(codec) ? 0 : n, sizeof(GrnGrouped));
+	s->means = grn_take(&a, grn_group_means_bytes(codec, n, room), 1);
 	return grn_arena_bytes(&a);
 }
 
@@ -71,7 +72,7 @@ grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
 {
 	Space		s;
 
-	return lay_out(&s, codec, n, room, NULL);
+	return plan(&s, codec, n, room, NULL);
 }
 
 /* Rows of a group, about. */
@@ -87,7 +88,7 @@ grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room)
 	uint32_t	usual = usual_rows(room);
 	uint64_t	planned = n;
 
-	if (grn_group_may_refine(codec) && n >= LEAST_COPIED)
+	if (grn_group_has_means(codec) && n >= LEAST_COPIED)
 		planned += n / 2;
 	planned = (planned + usual - 1) / usual;
 	return planned < n ? (uint32_t) planned : n;
@@ -99,7 +100,7 @@ grn_rows_of_groups(const GrnCodec *codec, uint64_t groups, uint32_t room)
 	uint64_t	planned = groups * usual_rows(room);
 	uint64_t	rows = planned / 3 * 2;
 
-	return grn_group_may_refine(codec) && rows >= LEAST_COPIED ? rows : planned;
+	return grn_group_has_means(codec) && rows >= LEAST_COPIED ? rows : planned;
 }
 
 uint32_t
@@ -107,7 +108,7 @@ grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room)
 {
 	uint32_t	groups = grn_groups(codec, n, room);
 
-	if (!grn_group_may_refine(codec))
+	if (!grn_group_has_means(codec))
 		return n;
 	return (uint64_t) groups * room < 2 * (uint64_t) n ? groups * room : 2 * n;
 }
@@ -176,9 +177,13 @@ grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, 
 					direction ? length / codec->length_unit : 0, code, factor);
 }
 
-void
-grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8_t *code,
-				 GrnFactor *factor)
+/*
+ * The middle of a group of n rows, coded as a row is: an estimate from the code is about the
+ * distance of the rows' mean, and where distances are Euclidean somewhat more the farther apart the
+ * rows are.
+ */
+static void
+find_middle(const GrnGrouping *g, const uint32_t *rows, uint32_t n, uint8_t *code, GrnFactor *factor)
 {
 	uint32_t	dims = grn_group_dims(g->codec, GRN_CODE_BLOCKS);
 	float		mean[GRN_GROUP_DIMS] = {0};
@@ -189,7 +194,7 @@ grn_group_middle(const GrnGrouping *g, const GrnGrouped *rows, uint32_t n, uint8
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		float		of_row = grn_group_decode(g, GRN_CODE_BLOCKS, rows[i].node, x);
+		float		of_row = grn_group_decode(g, GRN_CODE_BLOCKS, rows[i], x);
 
 		length += of_row / (float) n;
 		norm2 += of_row * of_row / (float) n;
@@ -411,8 +416,8 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 				ends[part.first_group] = part.first + part.n;
 			continue;
 		}
-		if (g->look != NULL)
-			g->look(g->arg);
+		if (g->poll != NULL)
+			g->poll(g->arg);
 		less.n = size > 0 ? less.groups * size : (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
 		cut(g, tree, rows + part.first, part.n, less.n);
 		/* the larger part waits, so that few do */
@@ -423,12 +428,11 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 }
 
 /*
- * Copies the codes of rows [n] side by side, and numbers the rows by these copies until they have
- * their groups.  Each code is read a dozen times, and the codes of all nodes lie in far more
- * memory than a cache holds.
+ * Copies the codes of nodes [n] side by side: each code is read a dozen times, and the codes of all
+ * nodes lie in far more memory than a cache holds.  Rows are numbers of these copies from here on.
  */
 static GrnGrouping
-take_codes(const GrnGrouping *g, const Space *s, GrnGrouped *rows, uint32_t n)
+take_codes(const GrnGrouping *g, const Space *s, const uint32_t *nodes, uint32_t n)
 {
 	GrnGrouping own = *g;
 	size_t		bytes = grn_code_bytes(g->codec->shape);
@@ -437,25 +441,33 @@ take_codes(const GrnGrouping *g, const Space *s, GrnGrouped *rows, uint32_t n)
 	{
 		if (i + AHEAD < n)
 		{
-			uint32_t	node = rows[i + AHEAD].node;
-
-			__builtin_prefetch(g->codes + node * bytes);
-			__builtin_prefetch(g->codes + node * bytes + bytes - 1);
-			__builtin_prefetch(g->factors + node);
+			__builtin_prefetch(g->codes + nodes[i + AHEAD] * bytes);
+			__builtin_prefetch(g->codes + nodes[i + AHEAD] * bytes + bytes - 1);
+			__builtin_prefetch(g->factors + nodes[i + AHEAD]);
 		}
-		s->nodes[i] = rows[i].node;
-		memcpy(s->codes + i * bytes, g->codes + rows[i].node * bytes, bytes);
-		s->factors[i] = g->factors[rows[i].node];
-		rows[i].node = i;
+		memcpy(s->codes + i * bytes, g->codes + nodes[i] * bytes, bytes);
+		s->factors[i] = g->factors[nodes[i]];
 	}
 	own.codes = s->codes;
 	own.factors = s->factors;
 	return own;
 }
 
+/* Groups by cuts alone, without copies. */
+static void
+group_by_cuts(const GrnGrouping *g, const Space *s, uint32_t n, uint32_t *order, uint32_t *ends, uint32_t ngroups)
+{
+	for (uint32_t i = 0; i < n; i++)
+		s->rows[i] = (GrnGrouped) {i, 0};
+	grn_group_cut(g, &s->tree, s->rows, n, ends, ngroups, 0);
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = s->rows[i].node;
+	for (uint32_t i = 0; i < ngroups; i++)
+		s->own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
+}
+
 void
-grn_group_rows(const GrnGrouping *given, GrnGrouped *rows, uint32_t n, const GrnGroups *groups,
-			   void *workspace)
+grn_group_rows(const GrnGrouping *given, const uint32_t *nodes, uint32_t n, const GrnGroups *groups, void *workspace)
 {
 	uint32_t	ngroups = grn_groups(given->codec, n, given->room);
 	uint32_t   *ends = groups->ends;
@@ -463,137 +475,17 @@ grn_group_rows(const GrnGrouping *given, GrnGrouped *rows, uint32_t n, const Grn
 	const GrnGrouping *g = &own;
 	Space		s;
 
-	(void) lay_out(&s, given->codec, n, given->room, workspace);
-	own = take_codes(given, &s, rows, n);
-	grn_group_cut(g, &s.tree, rows, n, ends, ngroups, 0);
+	(void) plan(&s, given->codec, n, given->room, workspace);
+	own = take_codes(given, &s, nodes, n);
+	if (grn_group_has_means(g->codec))
+		grn_group_by_means(g, &s.tree, n, groups->order, ends, s.own, s.means);
+	else
+		group_by_cuts(g, &s, n, groups->order, ends, ngroups);
 	for (uint32_t i = 0; i < ngroups; i++)
-		s.own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
-	if (grn_group_may_refine(g->codec))
-		grn_group_refine(g, &s.tree, rows, n, ends, s.own, ngroups, s.refine);
-	for (uint32_t i = 0; i < ngroups; i++)
 	{
-		if (g->look != NULL && i % GRN_GROUPS_A_LOOK == 0)
-			g->look(g->arg);
-		grn_group_middle(g, rows + (i > 0 ? ends[i - 1] : 0), s.own[i],
-						 groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
+		if (g->poll != NULL && i % GROUPS_A_POLL == 0)
+			g->poll(g->arg);
+		find_middle(g, groups->order + (i > 0 ? ends[i - 1] : 0), s.own[i],
+					groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
 	}
-	for (uint32_t i = 0; i < ends[ngroups - 1]; i++)
-		rows[i].node = s.nodes[rows[i].node];
-}
-
-/* ---- groups that have been chosen ---- */
-
-typedef struct Placing
-{
-	GrnGrouped *rows;			/* [n] as they came */
-	uint32_t   *chosen;			/* [n] */
-	uint32_t   *copied;			/* [n] */
-	uint32_t   *own;			/* [groups] rows that are no copies; the caller's */
-	uint32_t   *all;			/* [groups] with copies */
-	uint32_t   *at;				/* [groups] position of the next row, */
-	uint32_t   *at_copy;		/* and of the next copy */
-} Placing;
-
-static size_t
-lay_out_placing(Placing *p, uint32_t n, uint32_t ngroups, void *workspace)
-{
-	GrnArena	a = grn_arena(workspace);
-
-	p->rows = grn_take(&a, n, sizeof(GrnGrouped));
-	p->chosen = grn_take(&a, n, sizeof(uint32_t));
-	p->copied = grn_take(&a, n, sizeof(uint32_t));
-	p->all = grn_take(&a, ngroups, sizeof(uint32_t));
-	p->at = grn_take(&a, ngroups, sizeof(uint32_t));
-	p->at_copy = grn_take(&a, ngroups, sizeof(uint32_t));
-	return grn_arena_bytes(&a);
-}
-
-size_t
-grn_group_place_bytes(uint32_t n, uint32_t ngroups)
-{
-	Placing		p;
-
-	return lay_out_placing(&p, n, ngroups, NULL);
-}
-
-/* Takes the choices over, and counts them.  False: they cannot be. */
-static bool
-count_choices(const Placing *p, uint32_t n, uint32_t ngroups, uint32_t room, const uint32_t *chosen,
-			  const uint32_t *copied)
-{
-	memset(p->own, 0, ngroups * sizeof(uint32_t));
-	memset(p->all, 0, ngroups * sizeof(uint32_t));
-	for (uint32_t i = 0; i < n; i++)
-	{
-		uint32_t	to = p->chosen[i] = chosen[i];
-		uint32_t	copy = p->copied[i] = copied[i];
-
-		if (to >= ngroups || (copy != GRN_INVALID_ID && (copy >= ngroups || copy == to)))
-			return false;
-		p->own[to]++;
-		p->all[to]++;
-		if (copy != GRN_INVALID_ID)
-			p->all[copy]++;
-	}
-	for (uint32_t i = 0; i < ngroups; i++)
-		if (p->all[i] > room)
-			return false;
-	return true;
-}
-
-/* No group stays without a row: one of a group with several moves there, and has no copy. */
-static void
-fill_empty_groups(const Placing *p, uint32_t n, uint32_t ngroups)
-{
-	/* copies of a group that has no row of its own, of which the middle could be the mean, go */
-	for (uint32_t i = 0; i < n; i++)
-		if (p->copied[i] != GRN_INVALID_ID && p->own[p->copied[i]] == 0)
-		{
-			p->all[p->copied[i]]--;
-			p->copied[i] = GRN_INVALID_ID;
-		}
-	for (uint32_t group = 0, i = 0; group < ngroups; group++)
-	{
-		if (p->own[group] > 0)
-			continue;
-		/* there are as many rows as groups at least */
-		while (i < n && p->own[p->chosen[i]] < 2)
-			i++;
-		if (i == n)
-			return;
-		if (p->copied[i] != GRN_INVALID_ID)
-			p->all[p->copied[i]]--;
-		p->copied[i] = GRN_INVALID_ID;
-		p->own[p->chosen[i]]--;
-		p->all[p->chosen[i]]--;
-		p->chosen[i] = group;
-		p->own[group] = p->all[group] = 1;
-	}
-}
-
-bool
-grn_group_place(GrnGrouped *rows, uint32_t n, const uint32_t *chosen, const uint32_t *copied,
-				uint32_t ngroups, uint32_t room, uint32_t *ends, uint32_t *own, void *workspace)
-{
-	uint32_t	at = 0;
-	Placing		p = {.own = own};
-
-	(void) lay_out_placing(&p, n, ngroups, workspace);
-	if (!count_choices(&p, n, ngroups, room, chosen, copied))
-		return false;
-	fill_empty_groups(&p, n, ngroups);
-	for (uint32_t group = 0; group < ngroups; group++)
-	{
-		p.at[group] = at;
-		p.at_copy[group] = at + own[group];
-		ends[group] = at += p.all[group];
-	}
-	memcpy(p.rows, rows, n * sizeof(GrnGrouped));
-	for (uint32_t i = 0; i < n; i++)
-	{
-		rows[p.at[p.chosen[i]]++] = p.rows[i];
-		if (p.copied[i] != GRN_INVALID_ID)
-			rows[p.at_copy[p.copied[i]]++] = p.rows[i];
-	}
-	return true;
 }

@@ -1,5 +1,6 @@
 /*
- * group_impl.h - what group.c (cuts, middles) and group_refine.c (rows that move) share.
+ * group_impl.h - what group.c (cuts, middles), group_means.c (balanced k-means) and cut_order.c
+ * share.
  */
 #ifndef GRN_GROUP_IMPL_H
 #define GRN_GROUP_IMPL_H
@@ -13,8 +14,12 @@
 #define GRN_GROUP_DIMS (8 * GRN_MOST_OWN_BYTES)
 _Static_assert(GRN_GROUP_DIMS >= GRN_MAX_CODE_DIMS, "a decoded row has room");
 
-/* Groups that are dealt with between two calls of GrnGrouping.look(). */
-#define GRN_GROUPS_A_LOOK 16
+/* A row that is cut away from others. */
+typedef struct GrnGrouped
+{
+	uint32_t	node;			/* codes and factors are by this */
+	uint32_t	rank;			/* the caller's */
+} GrnGrouped;
 
 /* By how many rows a part of n is cut: n / rows_each, within limits. */
 #define GRN_GROUP_SAMPLED 1024	/* at most */
@@ -81,14 +86,12 @@ extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, f
 							 uint8_t *code, GrnFactor *factor);
 
 /*
- * Has rows [n] of groups move to the nearest middle with room, adds copies of them, and brings all
- * into the order of their groups again: rows has room for grn_group_entries().  own [groups]
- * becomes how many of a group's rows are no copies; they come first.  Only where distances are
- * Euclidean.
+ * Puts rows [n] into groups by means, with copies.  order, ends: as in GrnGroups.  own [groups]
+ * becomes the number of a group's rows that are no copies.  Only where distances are Euclidean.
  */
-extern bool grn_group_may_refine(const GrnCodec *codec);
-extern size_t grn_group_refine_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
-extern void grn_group_refine(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows,
-							 uint32_t n, uint32_t *ends, uint32_t *own, uint32_t groups, void *workspace);
+extern bool grn_group_has_means(const GrnCodec *codec);
+extern size_t grn_group_means_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
+extern void grn_group_by_means(const GrnGrouping *g, const GrnGroupTree *tree, uint32_t n, uint32_t *order,
+							   uint32_t *ends, uint32_t *own, void *workspace);
 
 #endif							/* GRN_GROUP_IMPL_H */
