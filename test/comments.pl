@@ -16,7 +16,6 @@ my %ceiling = (
 	'src/am' => [ 6.0, 3 ],
 	'src/am/create' => [ 6.0, 9 ],
 	'src/builder' => [ 6.0, 5 ],
-	'src/graph/stored' => [ 6.0, 4 ],
 );
 
 my %points = map { $_ => 1 } qw(it its that those these this them they them which what such so

@@ -40,12 +40,12 @@
 static const GrnGroupSampling sampling = {.least = 256, .most = 512, .rows_each = 16};
 
 /* A part of the rows: pages [first, end). */
-typedef struct Part
+typedef struct PagePart
 {
 	uint32_t	first;
 	uint32_t	end;
 	bool		cuts;			/* the part is cut along the direction; false: all rows are equal */
-} Part;
+} PagePart;
 
 /* A thread's workspace for cuts by rows. */
 typedef struct Leaf
@@ -70,7 +70,7 @@ typedef struct Order
 	float	   *along;			/* [n] */
 	GrnGroupTree *trees;		/* [nworkers] */
 	Leaf	   *leaves;			/* [nworkers] */
-	Part	   *parts;			/* the parts of this level, in order */
+	PagePart   *parts;			/* the parts of this level, in order */
 	uint32_t	nparts;
 	uint32_t	begun;			/* number of parts cut to pages before the current loop */
 	float	   *directions;		/* [nparts][width] */
@@ -93,7 +93,7 @@ first_row(const Order *o, uint32_t page)
 
 /* The first page of a part's second half. */
 static uint32_t
-middle_page(const Part *part)
+middle_page(const PagePart *part)
 {
 	return part->first + (part->end - part->first) / 2;
 }
@@ -175,7 +175,7 @@ direct_range(void *arg, int worker, size_t begin, size_t end)
 
 	for (size_t i = begin; i < end; i++)
 	{
-		Part	   *part = &o->parts[i];
+		PagePart   *part = &o->parts[i];
 		uint32_t	first = first_row(o, part->first);
 
 		part->cuts = find_direction(o, worker, first, first_row(o, part->end) - first, o->directions + i * o->width);
@@ -212,7 +212,7 @@ select_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const Part *part = &o->parts[i];
+		const PagePart *part = &o->parts[i];
 		uint32_t	first = first_row(o, part->first);
 
 		if (part->cuts)
@@ -223,7 +223,7 @@ select_range(void *arg, int worker, size_t begin, size_t end)
 
 /* Cuts a part of at least two pages in two, by rows in memory. */
 static void
-cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
+cut_by_rows(Order *o, const Leaf *leaf, const PagePart *part)
 {
 	uint32_t	first = first_row(o, part->first);
 	uint32_t	n = first_row(o, part->end) - first;
@@ -244,9 +244,9 @@ cut_by_rows(Order *o, const Leaf *leaf, const Part *part)
 
 /* Loads the rows of a part and cuts it down to its pages. */
 static void
-cut_leaf(Order *o, const Leaf *leaf, Part part)
+cut_leaf(Order *o, const Leaf *leaf, PagePart part)
 {
-	Part		parts[32];		/* parts still to be cut */
+	PagePart	parts[32];		/* parts still to be cut */
 	uint32_t	waiting = 0;
 	uint32_t	first = first_row(o, part.first);
 
@@ -263,8 +263,8 @@ cut_leaf(Order *o, const Leaf *leaf, Part part)
 		if (part.end - part.first < 2)
 			continue;
 		cut_by_rows(o, leaf, &part);
-		parts[waiting++] = (Part) {middle_page(&part), part.end, false};
-		parts[waiting++] = (Part) {part.first, middle_page(&part), false};
+		parts[waiting++] = (PagePart) {middle_page(&part), part.end, false};
+		parts[waiting++] = (PagePart) {part.first, middle_page(&part), false};
 	}
 }
 
@@ -273,7 +273,7 @@ cut_leaf(Order *o, const Leaf *leaf, Part part)
  * memory.
  */
 static void
-cut_large(Order *o, int worker, Part part)
+cut_large(Order *o, int worker, PagePart part)
 {
 	uint32_t	first = first_row(o, part.first);
 	uint32_t	n = first_row(o, part.end) - first;
@@ -288,8 +288,8 @@ cut_large(Order *o, int worker, Part part)
 		project(o, worker, first, n, o->leaves[worker].w);
 		grn_group_select(o->rows + first, o->along + first, n, first_row(o, middle) - first);
 	}
-	cut_large(o, worker, (Part) {part.first, middle, false});
-	cut_large(o, worker, (Part) {middle, part.end, false});
+	cut_large(o, worker, (PagePart) {part.first, middle, false});
+	cut_large(o, worker, (PagePart) {middle, part.end, false});
 }
 
 /* Cuts parts [begin, end) of the loop down to their pages. */
@@ -300,7 +300,7 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 
 	for (size_t i = begin; i < end; i++)
 	{
-		const Part *part = &o->parts[o->begun + i];
+		const PagePart *part = &o->parts[o->begun + i];
 		uint32_t	pages = part->end - part->first;
 		uint32_t	first = first_row(o, part->first);
 		uint32_t	size = o->leaf > 0 ? o->leaf : 1;	/* pages of a part at which cuts by codes
@@ -316,7 +316,7 @@ finish_range(void *arg, int worker, size_t begin, size_t end)
 			grn_group_cut(o->g, &tree, o->rows + first, first_row(o, part->end) - first, NULL,
 						  (pages + size - 1) / size, size * o->per_page);
 		for (uint32_t at = part->first; at < part->end && o->leaf > 0; at += size)
-			cut_leaf(o, &o->leaves[worker], (Part) {at, part->end - at < size ? part->end : at + size, false});
+			cut_leaf(o, &o->leaves[worker], (PagePart) {at, part->end - at < size ? part->end : at + size, false});
 	}
 }
 
@@ -339,11 +339,11 @@ cut_parts(Order *o, GrnParallel *parallel)
 	parallel->run(parallel, o->nparts, 1, select_range, o);
 	for (uint32_t i = o->nparts; i-- > 0;)
 	{
-		Part		part = o->parts[i];
+		PagePart	part = o->parts[i];
 		uint32_t	middle = middle_page(&part);
 
-		o->parts[2 * i] = (Part) {part.first, middle, false};
-		o->parts[2 * i + 1] = (Part) {middle, part.end, false};
+		o->parts[2 * i] = (PagePart) {part.first, middle, false};
+		o->parts[2 * i + 1] = (PagePart) {middle, part.end, false};
 	}
 	o->nparts *= 2;
 }
@@ -409,7 +409,7 @@ grn_cut_order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t pe
 	a = grn_arena(workspace);
 	o.rows = grn_take(&a, n, sizeof(GrnGrouped));
 	o.along = grn_take(&a, n, sizeof(float));
-	o.parts[0] = (Part) {0, pages, false};
+	o.parts[0] = (PagePart) {0, pages, false};
 	o.nparts = 1;
 	parallel->run(parallel, n, GRAIN, begin_range, &o);
 	while (o.nparts < most)

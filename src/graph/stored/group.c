@@ -7,39 +7,42 @@
 
 #include "graph/arena.h"
 
-/* Somewhat more groups than full ones, so that most rows find room where they are nearest. */
+/*
+ * On average about one of SLACK places in a group stays free, so that most rows find room in their
+ * nearest group.
+ */
 #define SLACK 16
 
 static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each = 64};
 
-#define LEAST_COPIED 16384		/* rows of a list of which rows get copies; shorter ones gain
-								 * little */
+#define LEAST_COPIED 16384		/* lists with at least this number of rows copy rows; shorter lists
+								 * gain little */
 /*
- * Of two groups whose middles are as far from a query, the one whose rows lie nearer to each other
- * has the nearest rows more often.  So this part of their mean squared distance from the middle
- * counts as distance: of sentences a twelfth fewer groups hold .95 of the nearest rows.
+ * Part of the rows' mean squared distance from the middle that is added to a middle's distance.
+ * Of two groups with equally far middles, the group with less spread rows has the nearest rows
+ * more often.  On sentences a twelfth fewer groups then hold .95 of the nearest rows.
  */
 #define SPREAD 0.4f
-#define MEANS_STEPS 4			/* of 2-means */
-#define PIECE 32				/* rows that get estimates at once */
-#define AHEAD 16				/* rows whose codes are asked for before they are copied */
+#define MEANS_STEPS 4			/* steps of 2-means */
+#define PIECE 32				/* rows in a batch of estimates */
+#define AHEAD 16				/* distance of prefetches, in rows */
 #define GROUPS_A_POLL 16
-#define MOST_DEPTH 64			/* parts that wait: two halves differ by one group at most */
+#define MOST_DEPTH 64			/* parts on the stack: two halves differ by at most one group */
 
 /*
- * Principal directions of 4 and 2 bits are enough to cut by, if there are as many: those of 1 bit
- * hold little of the variance, and much of it is lost.
+ * Cuts use only directions of 4 and 2 bits if a code has at least this number: directions of 1 bit
+ * hold little of the variance, and lose much of it.
  */
 #define ENOUGH_DIMS 48
 
 typedef struct Space
 {
 	GrnGroupTree tree;
-	uint32_t   *own;			/* [groups] rows that are no copies */
+	uint32_t   *own;			/* [groups] number of rows without copies */
 	uint8_t    *codes;			/* [n][code_bytes] */
 	GrnFactor  *factors;		/* [n] */
-	GrnGrouped *rows;			/* [n], where groups are cuts alone */
-	void	   *means;			/* of grn_group_by_means() */
+	GrnGrouped *rows;			/* [n], if cuts make the groups */
+	void	   *means;			/* workspace of grn_group_by_means() */
 } Space;
 
 GrnGroupTree
@@ -75,7 +78,7 @@ grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
 	return plan(&s, codec, n, room, NULL);
 }
 
-/* Rows of a group, about. */
+/* Approximate number of rows of a group. */
 static uint32_t
 usual_rows(uint32_t room)
 {
@@ -113,7 +116,7 @@ grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room)
 	return (uint64_t) groups * room < 2 * (uint64_t) n ? groups * room : 2 * n;
 }
 
-/* ---- rows as their codes have them ---- */
+/* ---- decoded rows ---- */
 
 int
 grn_group_blocks(const GrnCodec *codec)
@@ -164,7 +167,7 @@ grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, 
 	*factor = (GrnFactor) {0};
 	if (grn_codes_exact(codec))
 	{
-		/* bits that most rows have */
+		/* each bit of the mean is the majority's */
 		for (uint32_t j = 0; j < dims; j++)
 			mean[j] = mean[j] > 0.5f;
 		(void) grn_pack_bits(mean, dims, code);
@@ -172,15 +175,15 @@ grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, 
 	}
 	for (uint32_t j = 0; j < dims && direction; j++)
 		mean[j] = length > 0 ? mean[j] / length - codec->mean_head[j] : 0;
-	/* what lies outside of the codec's directions averages out */
+	/* the part outside the codec's directions averages out */
 	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims) + apart,
 					direction ? length / codec->length_unit : 0, code, factor);
 }
 
 /*
- * The middle of a group of n rows, coded as a row is: an estimate from the code is about the
- * distance of the rows' mean, and where distances are Euclidean somewhat more the farther apart the
- * rows are.
+ * The middle of a group of n rows, coded like a row.  An estimate from the code is about the
+ * distance of the rows' mean.  With Euclidean distances the estimate is larger by a part of the
+ * rows' spread.
  */
 static void
 find_middle(const GrnGrouping *g, const uint32_t *rows, uint32_t n, uint8_t *code, GrnFactor *factor)
@@ -241,7 +244,7 @@ grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *su
 		for (uint32_t i = 0; i < n; i++)
 		{
 			along[i] = grn_dist->ip_f32(w, sample[i], dims);
-			/* a sum that is divided afterwards would overflow for long rows */
+			/* dividing before adding avoids an overflow for long rows */
 			middle += along[i] * share;
 		}
 		for (uint32_t i = 0; i < n; i++)
@@ -316,14 +319,14 @@ swap_rows(GrnGrouped *rows, float *along, uint32_t i, uint32_t j)
 	along[j] = x;
 }
 
-/* By Hoare's selection. */
+/* Hoare's selection. */
 void
 grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 {
 	uint32_t	low = 0;
 	uint32_t	high = n - 1;
 
-	/* numbers that are none have no order */
+	/* NaN has no order */
 	for (uint32_t i = 0; i < n; i++)
 		if (along[i] != along[i])
 			along[i] = 0;
@@ -343,7 +346,7 @@ grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 				break;
 			swap_rows(rows, along, i++, j--);
 		}
-		/* rows before i are at most the pivot, those from j + 1 on at least */
+		/* rows before i are at most the pivot, and rows from j + 1 on are at least the pivot */
 		if (k <= j)
 			high = j;
 		else
@@ -376,7 +379,7 @@ grn_group_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGroupe
 	return grn_group_apart(sample, sampled, dims, sums, w);
 }
 
-/* Cuts rows [n], so that the first k of them lie on one side. */
+/* Cuts n rows: moves the k rows on one side to the front. */
 static void
 cut(const GrnGrouping *g, const GrnGroupTree *s, GrnGrouped *rows, uint32_t n, uint32_t k)
 {
@@ -388,7 +391,7 @@ cut(const GrnGrouping *g, const GrnGroupTree *s, GrnGrouped *rows, uint32_t n, u
 	grn_group_select(rows, s->along, n, k);
 }
 
-/* A part of the rows that is to be cut into so many groups. */
+/* A part of the rows, to be cut into `groups` groups. */
 typedef struct Part
 {
 	uint32_t	first;
@@ -420,7 +423,7 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 			g->poll(g->arg);
 		less.n = size > 0 ? less.groups * size : (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
 		cut(g, tree, rows + part.first, part.n, less.n);
-		/* the larger part waits, so that few do */
+		/* push the larger part first, which keeps the stack small */
 		parts[waiting++] = (Part) {part.first + less.n, part.n - less.n, part.first_group + less.groups,
 								   part.groups - less.groups};
 		parts[waiting++] = less;
@@ -428,8 +431,8 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 }
 
 /*
- * Copies the codes of nodes [n] side by side: each code is read a dozen times, and the codes of all
- * nodes lie in far more memory than a cache holds.  Rows are numbers of these copies from here on.
+ * Copies the codes of n nodes side by side.  Each code is read a dozen times, and the codes of all
+ * nodes exceed a cache by far.  Rows are indices of these copies from here on.
  */
 static GrnGrouping
 take_codes(const GrnGrouping *g, const Space *s, const uint32_t *nodes, uint32_t n)
@@ -453,7 +456,7 @@ take_codes(const GrnGrouping *g, const Space *s, const uint32_t *nodes, uint32_t
 	return own;
 }
 
-/* Groups by cuts alone, without copies. */
+/* Makes groups by cuts, without copies. */
 static void
 group_by_cuts(const GrnGrouping *g, const Space *s, uint32_t n, uint32_t *order, uint32_t *ends, uint32_t ngroups)
 {
