@@ -318,8 +318,8 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 }
 
 /*
- * Cost of a page of so many.  It is in memory with the probability that effective_cache_size
- * gives it, else it is read at random.
+ * Returns the cost of reading one of `pages` pages.  The page is in memory with the probability
+ * effective_cache_size / pages, and is otherwise read at random.
  */
 static Cost
 page_cost(double pages, double random_page, double seq_page)
@@ -405,7 +405,7 @@ row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, Cost *pag
 	return *page + cpu_tuple_cost + exact_cost(root, rel, shape, seq_page);
 }
 
-/* What the planner believes that a sequential scan takes, in what it takes. */
+/* Returns the planner's cost of a sequential scan, divided by the cost by this file's prices. */
 static double
 known_part(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 {

@@ -44,7 +44,7 @@
  */
 #define SIGNATURES_ERR 2
 
-/* What a search reads of it: fills rows and pages, and returns what that costs. */
+/* Computes the rows and pages that a search reads of a list, and returns their cost. */
 static double
 list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 {
