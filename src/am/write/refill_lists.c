@@ -25,15 +25,6 @@
  * row: .973 and 57 us with 32, .978 and 81 us with 64, .980 and 88 us with 128 and 256.
  */
 #define MAX_CANDIDATES 256
-/*
- * A dead node's nearest live neighbour is its heir for a node whose squared distance from the dead
- * node is larger than the heir's by this factor: an edge to the heir then leads where the edge to
- * the dead node did.
- */
-#define HEIR_NEARER 4
-#define NO_HEIR UINT8_MAX
-#define HEIR_UNKNOWN (UINT8_MAX - 1)
-
 /* The live neighbours of the dead nodes, in memory. */
 typedef struct Remembered
 {
@@ -45,9 +36,7 @@ typedef struct Remembered
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
 	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
-	uint8	   *heirs;			/* [ndead] position of the nearest neighbour, NO_HEIR or
-								 * HEIR_UNKNOWN */
-	float	   *apart;			/* [ndead] squared distance of the heir */
+	bool	   *twins;			/* [ndead] without codes: the first neighbour has the node's vector */
 } Remembered;
 
 /* Candidates for one node's list; the first `fixed` are neighbours that stay. */
@@ -70,85 +59,31 @@ struct GrnndRefill
 	Remembered	dead;
 	Candidates	c;
 	GrnRecord  *rec;			/* a record read temporarily */
-	float	   *places[3];		/* [dim] without codes only: of a node, a dead neighbour, and a
-								 * neighbour of the dead neighbour */
+	float	   *rows[2];		/* [dim] without codes only: of a dead node and a neighbour */
 	void	   *workspace;		/* for grn_prune() */
 };
 
 /* ---- dead nodes' neighbours ---- */
 
 /*
- * Without codes: reads the place of a node, live or dead. Returns false if the node has no place
- * any more.
+ * An insert puts a node in front of the list of its twin (a node with the same vector and other
+ * values of filter columns).  So if the twin dies, its first neighbour replaces the twin for all
+ * nodes.  Without codes this function tests whether the first neighbour is such a node.
  */
 static bool
-fetch_place(GrnndRefill *f, uint32 id, float *place)
+leads_to_twin(GrnndRefill *f, uint32 at)
 {
+	const Remembered *d = &f->dead;
+	uint32		ids[2] = {d->dead[at], d->ids[(Size) at * d->width]};
 	GrnState	state;
 	uint16		version;
 	float		error;
 
-	if (!grnnd_store_fetch(f->store, id, place, &state, &version, &error))
-		return false;
-	grnnd_place(f->v->ix, place, place);
-	return true;
-}
-
-/*
- * Finds the heir of dead node number `at`. The dead node's place is places[1], or (with codes)
- * comes from an edge to the dead node.
- */
-static void
-choose_heir(GrnndRefill *f, uint32 at, const GrnndEdge *edge)
-{
-	const GrnLayout *l = &f->v->ix->layout;
-	Remembered *d = &f->dead;
-	Size		base = (Size) at * d->width;
-	float		apart[GRN_MAX_DEGREE];
-
-	d->heirs[at] = NO_HEIR;
-	if (grn_has_codes(&f->v->ix->codec))
-	{
-		GrnCodeQuery query;
-
-		grn_code_query_from_code(&f->v->ix->codec, edge->code, edge->factor, &query);
-		grn_estimate(&query, d->codes + base * l->code_bytes, d->factors + base, d->counts[at], apart);
-		/* a twin is in front, and its estimate is seldom 0: note_twin() */
-		if (l->sig_bytes > 0 && d->counts[at] > 0 &&
-			memcmp(d->codes + base * l->code_bytes, edge->code, l->code_bytes) == 0 &&
-			memcmp(&d->factors[base], &edge->factor, sizeof(GrnFactor)) == 0)
-			apart[0] = 0;
-	}
-	else
-		for (uint32 i = 0; i < d->counts[at]; i++)
-			apart[i] = fetch_place(f, d->ids[base + i], f->places[2])
-				? grn_dist->l2_f32(f->places[1], f->places[2], f->v->ix->meta.dim) : FLT_MAX;
-	for (uint32 i = 0; i < d->counts[at]; i++)
-		if (apart[i] < d->apart[at])
-		{
-			d->heirs[at] = (uint8) i;
-			d->apart[at] = apart[i];
-		}
-}
-
-/*
- * An insert puts a node in front of the list of its twin (a node with the same vector and other
- * values of filter columns). So if the twin dies, its first neighbour replaces the twin for all
- * nodes. Without codes this function tests whether the first neighbour is such a node; add_heirs()
- * tries only the ends of lists.
- */
-static void
-note_twin(GrnndRefill *f, uint32 at)
-{
-	Remembered *d = &f->dead;
-
-	if (d->counts[at] > 0 && fetch_place(f, d->dead[at], f->places[1]) &&
-		fetch_place(f, d->ids[(Size) at * d->width], f->places[2]) &&
-		memcmp(f->places[1], f->places[2], f->v->ix->meta.dim * sizeof(float)) == 0)
-	{
-		d->heirs[at] = 0;
-		d->apart[at] = 0;
-	}
+	for (int i = 0; i < 2; i++)
+		if (d->counts[at] == 0 ||
+			!grnnd_store_fetch(f->store, ids[i], f->rows[i], &state, &version, &error))
+			return false;
+	return memcmp(f->rows[0], f->rows[1], f->v->ix->meta.dim * sizeof(float)) == 0;
 }
 
 static void
@@ -160,7 +95,7 @@ remember_dead(GrnndRefill *f)
 	Size		memory = v->memory;
 	Size		each = sizeof(uint32) + l->sig_bytes +
 		(l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
-	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + sizeof(float) + 2);
+	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 2);
 	uint32		at = 0;
 
 	if (memory > fixed)
@@ -183,9 +118,7 @@ remember_dead(GrnndRefill *f)
 	}
 	d->sigs = palloc_extended((Size) v->dead.count * d->width * l->sig_bytes + 1,
 							  MCXT_ALLOC_HUGE);
-	d->heirs = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE);
-	memset(d->heirs, HEIR_UNKNOWN, v->dead.count);
-	d->apart = palloc_extended((Size) v->dead.count * sizeof(float), MCXT_ALLOC_HUGE);
+	d->twins = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
 		 id = grnnd_set_next(&v->dead, id + 1))
 	{
@@ -210,10 +143,9 @@ remember_dead(GrnndRefill *f)
 			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
 			d->counts[at]++;
 		}
-		d->apart[at] = FLT_MAX;
 		/* without filter columns rows with one vector share a node */
 		if (!grn_has_codes(&v->ix->codec) && l->sig_bytes > 0)
-			note_twin(f, at);
+			d->twins[at] = leads_to_twin(f, at);
 		at++;
 	}
 	d->ndead = at;
@@ -231,8 +163,8 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->workspace = palloc(grn_prune_bytes(most));
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
 	f->c.sigs = palloc((Size) most * v->ix->layout.sig_bytes + 1);
-	for (int i = 0; i < 3 && !grn_has_codes(&v->ix->codec); i++)
-		f->places[i] = palloc(v->ix->meta.dim * sizeof(float));
+	for (int i = 0; i < 2 && !grn_has_codes(&v->ix->codec); i++)
+		f->rows[i] = palloc(v->ix->meta.dim * sizeof(float));
 	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) most * v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 	remember_dead(f);
@@ -295,45 +227,36 @@ remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
 	return edge;
 }
 
-/*
- * Adds the heirs of a node's dead neighbours, if an heir is far nearer to the dead neighbour than
- * the node is, whatever the RNG rule would say. Where rows lie in clusters the rule keeps hardly an
- * edge out of a cluster, and vacuum could not find again the edges that a build found by chance.
- */
-static void
-add_heirs(GrnndRefill *f, const GrnRecord *rec, uint32 self, const GrnCodeQuery *query)
+/* Returns whether the first live neighbour of dead node number `at`, the end of edge, is a twin. */
+static bool
+has_twin(const GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 {
 	const GrnLayout *l = &f->v->ix->layout;
+	const Remembered *d = &f->dead;
+	Size		first = (Size) at * d->width;
+
+	if (l->sig_bytes == 0 || d->counts[at] == 0)
+		return false;
+	if (!grn_has_codes(&f->v->ix->codec))
+		return d->twins[at];
+	return memcmp(d->codes + first * l->code_bytes, edge->code, l->code_bytes) == 0 &&
+		memcmp(&d->factors[first], &edge->factor, sizeof(GrnFactor)) == 0;
+}
+
+/* Adds the twins of a node's dead neighbours, whatever the RNG rule would say. */
+static void
+add_twins(GrnndRefill *f, const GrnRecord *rec, uint32 self)
+{
 	const Remembered *dead = &f->dead;
-	bool		own = false;	/* whether places[0] is the node's place */
-	/*
-	 * Without codes each candidate costs pages. Lists are nearest first, so far nodes are at the
-	 * end.
-	 */
-	uint32		first = query != NULL ? 0 : rec->count * 3 / 4;
 
 	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
 	{
-		GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+		GrnndEdge	edge = grnnd_get_edge(&f->v->ix->layout, rec, i);
 		uint32		at = dead_number(dead, edge.id);
-		float		apart = 0;
 
-		if (at == dead->ndead || dead->heirs[at] == NO_HEIR || (i < first && dead->apart[at] > 0))
+		if (at == dead->ndead || !has_twin(f, at, &edge))
 			continue;
-		if (dead->apart[at] > 0)
-		{
-			if (query != NULL)
-				grn_estimate(query, edge.code, &edge.factor, 1, &apart);
-			else if ((own = own || fetch_place(f, self, f->places[0])) && fetch_place(f, edge.id, f->places[1]))
-				apart = grn_dist->l2_f32(f->places[0], f->places[1], f->v->ix->meta.dim);
-			else
-				continue;
-			if (dead->heirs[at] == HEIR_UNKNOWN)
-				choose_heir(f, at, &edge);
-		}
-		if (dead->heirs[at] == NO_HEIR || HEIR_NEARER * dead->apart[at] > apart)
-			continue;
-		edge = remembered_edge(f, at, dead->heirs[at]);
+		edge = remembered_edge(f, at, 0);
 		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
 			add_candidate(f, &edge);
 	}
@@ -448,7 +371,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 		}
 	if (grn_has_codes(&f->v->ix->codec))
 		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(rec, l->off_code), rec->factor, &query);
-	add_heirs(f, rec, id, grn_has_codes(&f->v->ix->codec) ? &query : NULL);
+	add_twins(f, rec, id);
 	c->fixed = c->count;
 	for (uint32 i = 0; i < rec->count; i++)
 		if (grnnd_set_has(&f->v->dead, ids[i]))
