@@ -114,6 +114,7 @@ search_width(GrnndScan *so)
 					 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
 	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);
 	so->wanted = filtered ? 0 : limit;
+	so->ef_exact = ef;
 	if (so->iterative == GRNND_ITERATIVE_OFF)
 		return ef;
 	if (grnnd_has_threshold(so))
@@ -255,6 +256,7 @@ begin_search(IndexScanDesc scan)
 		.codec = &ix->codec,
 		.metric = ix->key.metric,
 		.ef = so->ef * grnnd_beam(ix),
+		.ef_exact = so->ef_exact,
 		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->memory_limit,
 		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),

@@ -104,6 +104,7 @@ typedef struct GrnndScan
 	int			iterative;		/* GrnndIterative; this field, ef and memory_limit are fixed at the
 								 * scan's start */
 	uint32		ef;
+	uint32		ef_exact;		/* ef before LIMIT widened it */
 	double		first;			/* rows returned after the first search, as a share of ef */
 	uint64		wanted;			/* rows that LIMIT asks for; 0: unknown */
 	Size		memory_limit;

@@ -284,7 +284,7 @@ run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visi
 	uint32_t	beam = codes && !grn_codes_exact(&p->codec) && p->metric->surrogate_beam > 1
 		? p->metric->surrogate_beam : 1;
 	GrnSearchParams params = {.layout = &m->layout, .codec = codes ? &p->codec : NULL,
-		.metric = p->metric, .ef = ef * beam, .dead_limit = DEAD_LIMIT};
+		.metric = p->metric, .ef = ef * beam, .ef_exact = ef, .dead_limit = DEAD_LIMIT};
 	GrnSearch  *s = grn_search_begin(&params, &w->store, m->now.floats + (size_t) i * m->rows.dim);
 	const GrnFound *found;
 	uint32_t	n;

@@ -126,6 +126,47 @@ small_lists(void)
 	free_world(w);
 }
 
+/*
+ * A run over estimates ends with no candidate whose estimate is below the ef-th least distance
+ * found, unless it has found 1.5 ef.  So it misses fewer of the ef nearest than ef visits would.
+ */
+static void
+runs_allow_for_errors_of_estimates(void)
+{
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
+	uint32_t	ef = 40;
+	uint32_t	limited = 0;
+	uint32_t	more = 0;
+
+	for (uint32_t q = 0; q < QUERIES; q++)
+	{
+		GrnSearch  *s = begin(w, q, ef, false, 0, false);
+		uint32_t	n = grn_search_run(s);
+		const GrnFound *found = grn_search_found(s);
+		bool		seen[N] = {false};
+
+		CHECK(n >= ef && n <= ef + ef / 2 + 8, "%u found", n);
+		more += n > ef;
+		for (uint32_t i = 0; i < n; i++)
+			seen[found[i].id] = true;
+		for (uint32_t i = 0; i < n && n < ef + ef / 2; i++)
+		{
+			uint32_t	id = found[i].id;
+			float		estimate[DEGREE];
+
+			limited += i == 0;
+			grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors,
+							 w->graph[id], w->counts[id], estimate);
+			for (uint32_t e = 0; e < w->counts[id]; e++)
+				CHECK(seen[w->graph[id][e]] || estimate[e] >= found[ef - 1].distance,
+					  "query %u: %g is below %g", q, estimate[e], found[ef - 1].distance);
+		}
+		grn_search_end(s);
+	}
+	CHECK(more > QUERIES / 2 && limited > QUERIES / 2, "%u visited more than ef, %u ended before 1.5 ef", more, limited);
+	free_world(w);
+}
+
 /* Batches are disjoint, each in order, and together all there is. */
 static void
 resumed_searches_find_all(void)
@@ -615,6 +656,7 @@ main(void)
 	RUN(recall_of_bits);
 	RUN(spanning_records);
 	RUN(small_lists);
+	RUN(runs_allow_for_errors_of_estimates);
 	RUN(resumed_searches_find_all);
 	RUN(resumable_changes_nothing);
 	RUN(disks_are_asked_ahead);

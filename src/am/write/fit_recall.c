@@ -332,6 +332,7 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 				.codec = &f->ix.codec,
 				.metric = f->ix.key.metric,
 				.ef = widths[point] * grnnd_beam(&f->ix),
+				.ef_exact = widths[point],
 				.dead_limit = DEAD_LIMIT
 			};
 			GrnSearch  *s = grn_search_begin(&params, &f->store.base, q->x);

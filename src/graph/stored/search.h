@@ -61,6 +61,8 @@ typedef struct GrnSearchParams
 								 * is then allowed unless by_row */
 	const GrnMetricInfo *metric;
 	uint32_t	ef;				/* size of the candidate list (beam width), >= 1 */
+	uint32_t	ef_exact;		/* with codes: a run finds what a search by exact distances finds
+								 * with so many candidates, nearly (search.c); 0: ef alone counts */
 	bool		resumable;		/* keep candidates that fall off the list, for further runs */
 	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
 	bool		keep_vectors;	/* keep vectors and neighbour lists of expanded nodes (for inserts) */

@@ -96,7 +96,11 @@ struct GrnSearch
 	bool		truncated;
 	bool		recheck;		/* the list may lack expanded ids */
 
-	Key		   *list;			/* [ef], sorted */
+	uint32_t	first;			/* with `farthest`: p.ef as the caller gave it */
+	float	   *farthest;		/* [ef_exact] max-heap of the least distances that this run has
+								 * found; NULL: the list alone ends a run */
+
+	Key		   *list;			/* [p.ef], sorted */
 	uint32_t	listed;
 	uint32_t	cursor;			/* all candidates before the cursor are expanded */
 
@@ -368,6 +372,13 @@ static inline Key
 list_bound(const GrnSearch *s)
 {
 	return s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+}
+
+/* True if ef_exact results are nearer than the estimate of this candidate (search.c). */
+static inline bool
+is_beyond(const GrnSearch *s, Key key)
+{
+	return s->farthest != NULL && s->nfound >= s->p.ef_exact && key_distance(key) > s->farthest[0];
 }
 
 /* Keeps a candidate for further runs because the list has no room for it. */
