@@ -80,9 +80,8 @@ my $said = build('leader and workers', '', 'WITH (layout = exact, degree = 96)')
 like($said, $grouped, 'leader and workers: groups are made');
 like($said, qr/workers \d and [12],/, 'workers have written pages');
 like(build('leader alone', 'SET max_parallel_maintenance_workers = 0;'), $grouped, 'leader alone');
-build('compact', '', 'WITH (layout = compact)');
 like(build('on cores', 'SET grnnd.build_device = cpu;'), $grouped, 'on cores');
-unlike(build('without codes', '', 'WITH (codes = off)'), $grouped, 'without codes there are no groups');
+unlike(build($_, '', "WITH ($_)"), $grouped, "$_: without codes there are no groups") for 'codes = off', 'layout = compact';
 like(build('beyond memory', "SET grnnd.build_memory_limit = '1MB';"), $grouped, 'beyond memory');
 
 # the builder is parked for a transaction's next build once it has made groups

@@ -351,20 +351,24 @@ $node->safe_psql('postgres', q(
 	GRANT CREATE ON SCHEMA public TO sleeper;
 	ALTER ROLE sleeper SET statement_timeout = '2s';
 	SET ROLE sleeper;
-	CREATE FUNCTION sleeps(v vector) RETURNS vector LANGUAGE plpgsql IMMUTABLE AS $$
+	CREATE FUNCTION sleeps(a int[]) RETURNS int[] LANGUAGE plpgsql IMMUTABLE AS $$
 	BEGIN
 		-- no session's, but a worker's
 		IF current_setting('application_name') = '' THEN PERFORM pg_sleep(3600); END IF;
-		RETURN v;
+		RETURN a;
 	EXCEPTION WHEN query_canceled THEN
-		RETURN public.sleeps(v);
+		RETURN public.sleeps(a);
 	END $$;
-	CREATE TABLE sl (id serial, v vector(256));
-	-- (of so few bits that recall is measured by rows)
-	CREATE INDEX sl_v ON sl USING grnnd ((sleeps(v)::vector(256))) WITH (layout = compact)));
+	CREATE TABLE sl (id serial, v vector(32), a int[]);
+	-- (a fit of lists reads arrays from the table)
+	CREATE INDEX sl_v ON sl USING grnnd (v, (sleeps(a)))));
 $log = -s $node->logfile;
-$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v) SELECT v FROM points(1, 1100, 256, 1)');
-ok($node->poll_query_until('postgres', q(SELECT tries > 0 FROM grnnd_codes('sl'))), 'a worker has begun');
+$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[id % 7] FROM points(1, 1100, 32, 1)');
+ok($node->poll_query_until('postgres', q(SELECT state = 'used' FROM grnnd_codes('sl'))), 'codes are there, lists are due');
+no_worker_is_left('the first worker ends');
+$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[1] FROM points(2001, 2001, 32, 1)');
+ok($node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE backend_type = 'grnnd fit' AND wait_event = 'PgSleep')), 'a worker has begun');
 no_worker_is_left('it ends');
 # (on a slow machine before it comes to that function)
 like(substr(slurp_file($node->logfile), $log), qr/FATAL:  terminating background worker "grnnd fit"|ERROR:  canceling statement due to statement timeout/,
