@@ -1,10 +1,10 @@
 /*
- * scan_filter.c - the way of a scan with conditions on filter columns: over the graph, by a list
- * of the rows that have a value, or by all rows in turn.
+ * scan_filter.c - how a scan with conditions on filter columns finds rows: by the graph, by a list
+ * of the rows with a value, or by all rows in turn.
  *
- * The sample of the index says what share of the rows passes.  A search of the graph costs the
- * more visits the fewer pass, a list the more pages the more rows it has.  Where the search runs
- * dry, because the rows that pass are far from the query, the list takes over.
+ * The sample of the index tells the share of rows that pass.  A search of the graph takes more
+ * visits the fewer rows pass.  A list takes more pages the more rows it has.  If the search runs
+ * dry, because passing rows are far from the query, the scan goes on with the list.
  */
 #include "am/scan_impl.h"
 
@@ -15,32 +15,32 @@
 #include "am/sample.h"
 
 /*
- * Microseconds of a visit of the graph, and of one by a list, which reads no neighbours; of a
- * page of a list and of a row of it (one core; a million SIFT descriptors, whose records have
- * 1,100 bytes and codes of 20, and as many sentence embeddings, 2,000 and 40).
+ * Microseconds of one core: a visit of the graph, a visit by a list, which reads no neighbours, a
+ * page of a list, and a row of a list.  Measured on a million SIFT descriptors (records of 1,100
+ * bytes, codes of 20) and a million sentence embeddings (2,000 and 40).
  */
 #define VISIT_COST(l) (0.75 + 0.45 * (double) (l)->record_bytes / 1100)
 #define LIST_VISIT_COST 0.9
 #define LIST_PAGE_COST 0.3
-#define GROUP_COST 1.0			/* a page that lies anywhere */
+#define GROUP_COST 1.0			/* the page of a group, at a random place */
 #define LIST_ROW_COST(l) (0.005 * (12 + (double) (l)->code_bytes) / 32)
-/* Visits of a search by the share of rows that pass (300,000 and a million SIFT descriptors). */
+/* Visits of a search, by the share of rows that pass (300,000 and a million SIFT descriptors). */
 #define GRAPH_VISITS(ef, share) (25 + (ef) * (0.875 + 0.2 / (share)))
 
 /*
- * A list of which more pages than this are read does not take over from a search that is at work.
- * By the prices above, their 340,000 rows take 2.3 milliseconds, which is 1,800 visits.
+ * Most pages of a list with which a scan goes on after a search of the graph.  By the prices above
+ * the 340,000 rows of 2,000 pages take 2.3 milliseconds, as long as 1,800 visits.
  */
 #define MOST_PAGES 2000
 /*
- * From so many pages on half as many rows more are visited: the more rows estimates choose from,
- * the more often they err.
+ * Pages from which on a search of a list is half as wide again: estimates err more often the more
+ * rows they choose from.
  */
 #define LONG_LIST 500
 
 /*
- * Where the sample, which goes by signatures, lets so many times more rows pass than a list has,
- * the list is right: signatures that are hashes say nothing of ranges.
+ * If the sample lets this many times more rows pass than a list has, the length of the list counts:
+ * the sample tests signatures, and signatures that are hashes say nothing of ranges.
  */
 #define SIGNATURES_ERR 2
 
@@ -66,7 +66,7 @@ list_cost(const GrnndScan *so, GrnndListSize size, GrnndListChoice *choice)
 		LIST_VISIT_COST * Min((double) so->ef, (double) choice->rows);
 }
 
-/* Finds the test, and of an array the element, whose lists cost least: so->list. */
+/* Finds the test, and for an array the element, with the cheapest lists.  Fills so->list. */
 static void
 choose_list(IndexScanDesc scan)
 {
@@ -98,8 +98,8 @@ choose_list(IndexScanDesc scan)
 }
 
 /*
- * Begins a search of the list's rows alone; NULL: memory does not hold them, or a fit has begun
- * other lists.
+ * Begins a search of the list's rows alone.  Returns NULL if memory does not hold the rows, or if a
+ * fit has begun new lists.
  */
 static GrnSearch *
 search_list(IndexScanDesc scan, const GrnSearchParams *graph)
@@ -139,17 +139,14 @@ grnnd_filters_by_signature(const GrnndScan *so)
 	return so->filter != NULL && grn_has_codes(&so->ix->codec) && so->ix->meta.sample_pages > 0;
 }
 
-/*
- * Where the query is far from all rows that pass, a search costs so many times what it usually
- * does.
- */
+/* Cost of a search whose query is far from all passing rows, in units of the usual cost. */
 #define FAR_FROM_USUAL 3
 
 /*
- * The share of rows that pass near the query, where it differs from the share of all of them: by
- * the NEAR rows of the whole sample that are nearest to the query.  A filter may be of what the
- * query is about, or of the opposite.  (Where a tenth passes at random, the bounds are left once
- * in 20 times.)
+ * Returns the share of rows near the query that pass, by the NEAR rows of the sample that are
+ * nearest to the query, or the share of all rows if the two shares differ little.  A filter may
+ * select the topic of the query, or the opposite.  If a tenth of the rows passes at random, the
+ * share near the query is out of bounds for one query in 20.
  */
 #define NEAR 64
 #define LEAST_NEAR 0.4
@@ -178,7 +175,7 @@ share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes
 		ordinal = (grn_ordinal(estimates[i]) & ~UINT32_C(1)) | (i < sample->count);
 		if (n == NEAR && ordinal >= nearest[n - 1])
 			continue;
-		/* (a loop without branches, which compilers vectorize) */
+		/* compilers vectorize a loop without branches */
 		for (uint32 k = 0; k < n; k++)
 			at += nearest[k] < ordinal;
 		n = Min(n + 1, NEAR);
@@ -192,7 +189,7 @@ share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes
 	return (passing + 0.5) / (n + 1);
 }
 
-/* Visits of the graph that cost what reading the list does; infinity: there is none. */
+/* Returns the cost of the list in visits of the graph.  Infinity: no list serves. */
 static double
 list_in_visits(const GrnndScan *so)
 {
@@ -212,10 +209,10 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	/* a look costs a page, and a list may be far shorter than signatures make believe */
 	choose_list(scan);
 	listed = ((double) so->list.rows + 1) / (so->store.id_limit + 1.0);
-	/* no search is shorter, whatever the sample said, and it costs some pages to ask */
+	/* the graph is no cheaper whatever the sample says, and reading the sample costs some pages */
 	if (list_in_visits(so) <= GRAPH_VISITS(so->ef, 1) && (list = search_list(scan, params)) != NULL)
 		return list;
-	/* the share is no more than this, but it may be less near the query */
+	/* an upper bound of the share; near the query the share may be smaller */
 	visits = GRAPH_VISITS(so->ef, Min(SIGNATURES_ERR * listed, 1));
 	sample = grnnd_pick_sample(&so->store, &so->filter->base, list_in_visits(so) <= FAR_FROM_USUAL * visits,
 							   &params->share);

@@ -1,9 +1,9 @@
 /*
- * group_lists.c - the rows of lists of filter columns go into groups.
+ * group_lists.c - puts the rows of lists of filter columns into groups.
  *
- * The leader knows which rows have which values, and has put the lists' nodes into LISTS.  Each
- * list is one thread's, as hundreds of lists keep all threads at work.  The longest come first, so
- * that threads end at about the same time.
+ * The leader knows the values of rows, and has written the lists' nodes to LISTS.  A single thread
+ * makes the groups of a list, because hundreds of lists keep all threads at work.  The longest
+ * lists come first, so that threads end at about the same time.
  */
 #include "builder/group_lists.h"
 
@@ -37,7 +37,7 @@ codec_of(const GrnGroupRequest *r)
 	return codec;
 }
 
-/* Whether LISTS has room for what its head says. */
+/* Whether LISTS has room for the arrays that its head describes. */
 static bool
 has_room(const GrnGroupRequest *r)
 {
@@ -46,7 +46,7 @@ has_room(const GrnGroupRequest *r)
 	if (r->list_bytes < sizeof(l))
 		return false;
 	memcpy(&l, r->lists, sizeof(l));
-	/* so few that no offset overflows */
+	/* sizes below these bounds overflow no offset */
 	if (l.lists > r->list_bytes || l.rows > r->list_bytes || l.entries > r->list_bytes ||
 		l.groups > r->list_bytes || l.room < 2 || l.room > UINT32_MAX)
 		return false;
