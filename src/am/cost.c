@@ -1,31 +1,31 @@
 /*
- * cost.c - what the planner is told of a scan.
+ * cost.c - the planner's cost of a scan.
  *
- * The start-up cost is that of one search, which visits about ef_search records and a short
- * path to them.  A scan that ranks rows by what it reads of the table (rerank.c) also pays for
- * those, TOAST included: of stand-ins ef_search rows before the first, of rounded rows somewhat
- * more than the executor reads anyway.  The total cost is that of returning all rows, each at the
- * price of the visits by which the search stays ahead of it; the planner takes the share of it
- * that LIMIT and filters ask for.  The end of a long scan, which reads what is left in order
- * (scan_rest.c), is cheaper than that, but a query that needs it is better served by another plan.
+ * The start-up cost is the cost of one search, which visits about ef_search records and a short
+ * path to these.  A scan that ranks rows by values of the table (rerank.c) also pays for reading
+ * the rows, TOAST included: of stand-ins ef_search rows before the first row, of rounded rows
+ * somewhat more than the executor reads anyway.  The total cost is the cost of returning all rows.
+ * Each row costs the visits by which the search stays ahead.  The planner takes the share of the
+ * total that LIMIT and filters ask for.  The end of a long scan, which reads the rest in order
+ * (scan_rest.c), is cheaper, but another plan serves a query better that needs the rest.
  *
- * Conditions on filter columns let a share of the rows pass.  Where records have no signatures,
- * the same visits are made as without conditions, and the planner scales the price of a row by
- * the share, as it does for any filter.  Where they have, a search makes fewer (scan_filter.c),
- * or reads the list of a value: the start-up cost is that of the cheaper way.
+ * Conditions on filter columns let a share of the rows pass.  Without signatures a search makes the
+ * same visits as without conditions, and the planner scales the price of a row by the share, as for
+ * any filter.  With signatures a search makes fewer visits (scan_filter.c), or reads the list of a
+ * value: the start-up cost is the cost of the cheaper way.
  *
- * The planner believes that a sequential scan reads the table's own pages alone, each from a
- * disk, and that a distance costs no more than an integer comparison.  But a page in memory costs a
- * quarter of that, where rows are wide, and vectors that are kept in a TOAST table are read, too.
- * So what a scan of this index takes is told in the sequential scan's currency: multiplied by the
- * price that the planner knows of that scan, and divided by what it takes.
+ * The planner believes that a sequential scan reads the table's own pages alone, each from a disk,
+ * and that a distance costs no more than an integer comparison.  If rows are wide, a page in memory
+ * costs a quarter of the believed price, and vectors in a TOAST table are read too.  So the costs
+ * here are in the currency of the sequential scan: the planner's price of a sequential scan,
+ * divided by the real time of a sequential scan, is the unit.
  *
- * All constants here are in one unit, in which a row of a sequential scan costs cpu_tuple_cost:
- * 1.6 microseconds on the machine of test/bench/plans, whose processor times they are made of.
+ * All constants are in units of a sequential scan's row, which costs cpu_tuple_cost: 1.6
+ * microseconds of the machine of test/bench/plans, on which processor times were measured.
  *
- * This is told for every setting of grnnd.iterative_scan.  Where a scan ends
- * before it has all the rows wanted (off, or max_scan_tuples where it is set), a price that
- * went on rising lets the planner prefer a plan that returns them.
+ * The cost is the same for every setting of grnnd.iterative_scan.  If a scan ends before it has all
+ * wanted rows (off, or max_scan_tuples), a rising price lets the planner prefer a plan that returns
+ * all rows.
  */
 #include "am/handler.h"
 
@@ -49,34 +49,35 @@
 #include "am/width.h"
 
 /*
- * Records visited beyond ef_search on the way from the entry points, growing with the logarithm of
- * the rows.  EXPLAIN (ANALYZE, BUFFERS) counts 3 of 20,000 sentences and 60,000 SIFT descriptors.
+ * Records visited beyond ef_search on the way from the entry points, for each doubling of the rows.
+ * EXPLAIN (ANALYZE, BUFFERS) counts 3 of 20,000 sentences and 60,000 SIFT descriptors.
  */
 #define PATH_PER_LOG2_ROWS 0.3
 
 /*
- * Without codes each neighbour met for the first time is visited.  By the same means, for 40
- * expansions of degree 32: 838 visits for 20,000 sentences, 1,078 for 5,000 random rows of 384
+ * The share of new neighbours, each of which is visited without codes.  EXPLAIN counts for 40
+ * expansions of degree 32: 838 visits of 20,000 sentences, 1,078 of 5,000 random rows of 384
  * dimensions.
  */
 #define NEW_NEIGHBOURS 0.75
 
 /*
- * What a neighbour costs a visit, in operators: its estimate from a code, and its place among the
- * candidates.  A visit takes 0.7 to 1.4 microseconds at degree 32, 0.4 of them for the page.  Where
- * dimensions are few most neighbours are candidates already, so that so many for each count.
+ * The cost of a neighbour in a visit, in operators: the estimate from a code, and the place among
+ * the candidates.  A visit takes 0.7 to 1.4 microseconds at degree 32, 0.4 of the time for the
+ * page.  In few dimensions most neighbours are candidates already: only some for each dimension
+ * count.
  */
 #define NEIGHBOUR_COST 2
 #define NEIGHBOURS_PER_DIMENSION 4
 
 /*
- * What a page in memory costs of one that is read in order: 0.4 microseconds.  PostgreSQL has no
- * price for it, and most plans are decided by it.
+ * The price of a page in memory, in prices of a page that is read in order: 0.4 microseconds.
+ * PostgreSQL has no price for a page in memory, and this price decides most plans.
  */
 #define PAGE_IN_MEMORY 0.25
 /*
- * The share of a page's price that a visit without codes pays: it sorts in one candidate, and an
- * expansion visits many records of few pages.  Sketches of sparse rows take 0.4 microseconds,
+ * The share of a page's price that a visit without codes pays: a visit sorts in one candidate, and
+ * an expansion visits many records of few pages.  Sketches of sparse rows take 0.4 microseconds,
  * 384 to 1,536 floats 0.5 to 1.3.
  */
 #define PLAIN_VISIT 0.5
@@ -89,26 +90,26 @@
 #define NUMBER_COST 0.12
 
 /*
- * A further row in visits, where a search goes on for it.  It makes three and a half (leads in
- * scan.c), or two where codes are exact; what they find waits, and is taken from a heap, and the
- * executor computes the distance once more: 8 to 15 and 3 microseconds.
+ * A further row, in visits.  The search makes three and a half visits for the row (leads in
+ * scan.c), or two if codes are exact.  Found rows wait in a heap, and the executor computes the
+ * distance once more: 8 to 15 and 3 microseconds.
  */
 #define ROW_IN_VISITS 9
 #define EXACT_ROW_IN_VISITS 5
 /*
- * Rows of the table that a further row takes where the index keeps stand-ins: nearly all that the
- * search finds are read, and it finds about three nodes for each row (leads in scan.c).
+ * Rows of the table read for a further row if the index keeps stand-ins: the scan reads nearly all
+ * found rows, and the search finds about three nodes for each row (leads in scan.c).
  */
 #define ROW_IN_READS 3
 /*
- * Without codes also the new neighbours of so many expansions: the lead in strict order.  4,000
- * sparse rows, LIMIT 100 instead of 10: 46 visits a row.
+ * Expansions for a further row without codes, whose new neighbours are visited: the lead in strict
+ * order.  4,000 sparse rows, LIMIT 100 instead of 10: 46 visits a row.
  */
 #define ROW_EXPANSIONS 2
 
 /*
- * A search that goes by signatures: visits beyond those of one without conditions, for each of
- * ef_search, and for a further row.  Both times 1 / share - 1 (a million SIFT descriptors).
+ * A search by signatures: additional visits for each of ef_search, and for a further row.  Both are
+ * multiplied by 1 / share - 1 (a million SIFT descriptors).
  */
 #define FILTERED_VISITS 0.125
 #define FILTERED_ROW_VISITS 1
@@ -119,8 +120,8 @@
 #define LIST_ROWS_PER_PAGE 170
 #define LIST_ROW_COST 0.004
 /*
- * Of a value's list of more rows than this a search reads the middles of groups, one for so many
- * rows of the list, and the nearest groups (grnnd_grouped_rows()).
+ * A value's list of more than GROUPED_ROWS rows has a group for each GROUP_ROWS rows.  A search
+ * reads the middles of all groups, and the nearest groups (grnnd_grouped_rows()).
  */
 #define GROUPED_ROWS 5000
 #define GROUP_ROWS 100
@@ -128,13 +129,13 @@
 #define LIST_ROW_IN_VISITS 2.5
 
 /*
- * What a value costs that is kept in a TOAST table, in pages read in order: its first chunk is
- * found by an index, and then each of its pages; 2.5 microseconds at 768 dimensions, 3.3 at 1,536.
+ * The cost of a value in a TOAST table, in pages read in order: the search for the first chunk by
+ * an index, and each page; 2.5 microseconds at 768 dimensions, 3.3 at 1,536.
  */
 #define TOAST_VALUE_COST 1.0
 #define TOAST_PAGE_COST 1.0
 /*
- * What an element of a sparse row costs in a distance, in operators: rows of 10 and of 66 elements
+ * The cost of an element of a sparse row in a distance, in operators: rows of 10 and of 66 elements
  * take 0.15 and 0.55 microseconds of a sequential scan.
  */
 #define ELEMENT_COST 2
@@ -143,12 +144,12 @@
 #define TOAST_PAGE_BYTES (4 * 1996)
 
 /*
- * Of what a scan cannot do.  More than any other plan costs, and not infinite: conditions on
- * filter columns make paths for joins as well, and infinity less infinity is no cost.
+ * The cost of an impossible scan, more than the cost of any other plan.  Not infinite: conditions
+ * on filter columns make paths for joins as well, and infinity less infinity is no cost.
  */
 #define IMPOSSIBLE_COST 1e200
 
-/* What the model needs to know of an index. */
+/* The properties of an index that the model needs. */
 typedef struct Shape
 {
 	double		ef;				/* of a search */
@@ -172,7 +173,7 @@ typedef struct Shape
 	double		elements_share; /* of the rows, on the shortest list of an array's elements */
 } Shape;
 
-/* Conditions of the filter that the index tests all the same (scan_quals.c). */
+/* Returns the conditions of the plan's filter that the index tests too (scan_quals.c). */
 static List *
 tested_filter(Relation index, const IndexPath *path)
 {
@@ -195,9 +196,10 @@ tested_filter(Relation index, const IndexPath *path)
 }
 
 /*
- * The share of the rows on the lists that serve a condition on an array column; 1: there are none.
- * Of several elements that an array is to contain the rarest one's list is read: if all were as
- * frequent, and independent, each would have the share to the power of 1 / n.
+ * Returns the share of the rows on the lists that serve a condition on an array column; 1: no
+ * lists. For an array that must contain several elements the list of the rarest element is read.
+ * The n elements are taken to be equally frequent and independent: each has the share to the power
+ * 1 / n.
  */
 static double
 elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book, const IndexOptInfo *info,
@@ -235,7 +237,7 @@ elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book,
 	return contains ? pow(share, 1.0 / n) : share;
 }
 
-/* The least of these shares; 1: no array column has lists that serve. */
+/* Returns the least share over all array columns; 1: no lists serve. */
 static double
 least_elements_share(PlannerInfo *root, Relation rel, const GrnndIndex *ix, const IndexPath *path)
 {
@@ -253,7 +255,7 @@ least_elements_share(PlannerInfo *root, Relation rel, const GrnndIndex *ix, cons
 		attr = &ix->attrs->attr[clause->indexcol - 1];
 		if (attr->type->kind != GRNND_ATTR_ARRAY)
 			continue;
-		/* a copy, for what is computed below may ask for another index's */
+		/* a copy, because the calls below may load another index */
 		book = grnnd_index(rel)->books[clause->indexcol - 1];
 		if (book.ordered == GRN_BOOK_ELEMENTS)
 			share = Min(share, elements_share(root, attr, &book, path->indexinfo, clause));
@@ -329,7 +331,7 @@ page_cost(double pages, double random_page, double seq_page)
 	return cached * PAGE_IN_MEMORY * Min(seq_page, random_page) + (1 - cached) * random_page;
 }
 
-/* Cost of a distance of so many numbers. */
+/* Returns the cost of a distance of `numbers` numbers. */
 static Cost
 distance_cost(double numbers)
 {
@@ -350,8 +352,8 @@ visit_cost(const Shape *shape, double random_page, double seq_page)
 }
 
 /*
- * Pages of TOAST that the distance of a row takes, on average: none where the table's own pages
- * have room for vectors.  Other columns' values may be in the TOAST table, too.
+ * Returns the mean number of TOAST pages that the distance of a row reads: 0 if the table's own
+ * pages have room for vectors.  Values of other columns may be in the TOAST table too.
  */
 static double
 toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
@@ -361,7 +363,7 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	double		pages = 0;
 	Relation	table;
 
-	/* of stand-ins nobody knows what the rows take */
+	/* the size of rows with stand-ins is not known */
 	if (shape->stand_ins)
 		bytes = get_float8_infinity();
 	else if (rel->pages * (double) BLCKSZ >= rel->tuples * bytes)
@@ -380,7 +382,7 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	return Min(pages, bytes / TOAST_PAGE_BYTES);
 }
 
-/* Cost of the distance of a row that is at hand, of what its value takes to read as well. */
+/* Returns the cost of a row's distance, with the cost of reading the value from TOAST. */
 static Cost
 exact_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, double seq_page)
 {
@@ -393,7 +395,7 @@ exact_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, double 
 	return toast > 0 ? cost + (TOAST_VALUE_COST + toast * TOAST_PAGE_COST) * seq_page : cost;
 }
 
-/* Cost of reading a row of the table for its distance.  *page: that of the table's page in it. */
+/* Returns the cost of reading a row of the table for a distance.  *page: the table page's part. */
 static Cost
 row_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, Cost *page)
 {
@@ -425,8 +427,8 @@ known_part(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 }
 
 /*
- * Visits of so many expansions.  Without codes each neighbour is visited that was not met before,
- * and the more have been visited the fewer are new.
+ * Returns the visits of `expansions` expansions.  Without codes each new neighbour is visited, and
+ * new neighbours become rare as visits increase.
  */
 static double
 visits_of(const Shape *shape, double expansions)
@@ -438,8 +440,9 @@ visits_of(const Shape *shape, double expansions)
 }
 
 /*
- * Visits beyond those of ef for each row, where the scan will know of LIMIT and widen its search
- * for it (scan_limit.c); infinity where it will not, or where a filter makes it go on after that.
+ * Returns the additional visits for each row if the scan knows LIMIT and widens the search
+ * (scan_limit.c).  Infinity if the scan does not know LIMIT, or if a filter may make the scan go
+ * on.
  */
 static double
 known_limit_price(const PlannerInfo *root, const IndexOptInfo *info, const Shape *shape)
@@ -447,7 +450,7 @@ known_limit_price(const PlannerInfo *root, const IndexOptInfo *info, const Shape
 	double		ef = shape->ef;
 	double		wanted = 2 * root->limit_tuples;
 
-	/* what a partial index's predicate implies drops no row */
+	/* conditions that a partial index's predicate implies drop no row */
 	if (wanted <= 0 || wanted > GRNND_WIDEST || info->indrestrictinfo != NIL ||
 		grnnd_effective_iterative_scan() == GRNND_ITERATIVE_OFF)
 		return get_float8_infinity();
@@ -455,7 +458,7 @@ known_limit_price(const PlannerInfo *root, const IndexOptInfo *info, const Shape
 		root->limit_tuples;
 }
 
-/* Is there a condition that the vector is NULL?  Such rows are not in the index. */
+/* Whether a condition wants vectors to be NULL.  The index does not have such rows. */
 static bool
 wants_no_vector(const IndexPath *path)
 {
@@ -509,7 +512,7 @@ is_listed(const IndexOptInfo *info, const Node *node)
 	return true;				/* a boolean column */
 }
 
-/* How many rows a search reads of the lists of a condition on values, as a share of all. */
+/* Returns the rows that a search reads of the lists of a condition, as a share of all rows. */
 static double
 share_of_values(PlannerInfo *root, Node *condition, int relid, const Shape *shape)
 {
@@ -523,8 +526,8 @@ share_of_values(PlannerInfo *root, Node *condition, int relid, const Shape *shap
 }
 
 /*
- * How many rows a search reads of the lists that serve, as a share of all: of those of one
- * condition, or of all ranges of a column, whichever are fewest; 1 where there are none.
+ * Returns the rows that a search reads of the lists that serve, as a share of all rows: the lists
+ * of one condition, or of all ranges of a column, whichever have the fewest rows; 1: no lists.
  */
 static double
 share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
@@ -564,7 +567,7 @@ share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
 	return share;
 }
 
-/* What a search costs until its first rows, and a further row; the way is the cheaper one. */
+/* The costs of a search until the first rows, and of a further row, by the cheaper way. */
 typedef struct SearchCost
 {
 	Cost		first;
@@ -572,8 +575,8 @@ typedef struct SearchCost
 } SearchCost;
 
 /*
- * With conditions that let a share of the rows pass, by signatures or by lists of which the share
- * `listed` of all rows is read.
+ * Returns the cost with conditions that let a share of the rows pass: by signatures, or by lists of
+ * which the share `listed` of all rows is read.
  */
 static SearchCost
 filtered_cost(const Shape *shape, const SearchCost *all, double share, double listed, Cost visit,
