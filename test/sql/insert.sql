@@ -136,6 +136,26 @@ SELECT recall('spread', 'v', '<#>', 'spread_queries') >= 0.95 AS recall;
 SELECT missing('spread', 'v', '<#>', (SELECT v FROM spread_queries LIMIT 1));
 SELECT * FROM grnnd_check('spread_idx', true);
 
+-- lengths that spread, in an index that began empty: recall is 0.77 where a full list goes by codes
+-- alone, and those of few rows are coarse
+CREATE FUNCTION lengths(a int, b int, spread float8) RETURNS TABLE (id int, v vector) LANGUAGE sql AS $$
+	SELECT i, (SELECT array_agg(normal(i, j, 9) * exp(spread * normal(i, 1000, 11)))::vector
+			   FROM generate_series(1, 100) j)
+	FROM generate_series(a, b) i
+$$;
+CREATE TABLE lengths_queries AS SELECT * FROM lengths(100001, 100050, 0);
+CREATE TABLE grown_ip (id int, v vector(100));
+CREATE INDEX grown_ip_idx ON grown_ip USING grnnd (v vector_ip_ops);
+INSERT INTO grown_ip SELECT * FROM lengths(1, 600, 0.5);
+SELECT grnnd_fit('grown_ip_idx');
+INSERT INTO grown_ip SELECT * FROM lengths(601, 1200, 0.5);
+SELECT grnnd_fit('grown_ip_idx');
+INSERT INTO grown_ip SELECT * FROM lengths(1201, 2400, 0.5);
+SELECT grnnd_fit('grown_ip_idx');
+INSERT INTO grown_ip SELECT * FROM lengths(2401, 6000, 0.5);
+SELECT recall('grown_ip', 'v', '<#>', 'lengths_queries') >= 0.85 AS recall;
+SELECT * FROM grnnd_check('grown_ip_idx', true);
+
 -- rows ten times longer than the others answer nearly every query, wherever they come from:
 -- inserted late or early, half of them deleted, or there when the index is built
 CREATE FUNCTION directions(a int, b int, length real) RETURNS SETOF vector LANGUAGE sql AS $$
