@@ -319,7 +319,6 @@ class Bench:
                 got = server.qps(self.qps, f"{args.work}/others", query_of(args.type, self.dim), SETUP.format(ef), args.clients,
                                  seconds, warmup=5, queries=each, first=(2 * i + part) * each, truth=False)
                 reads, brought, waited = (b - a for a, b in zip(before, disk_reads(args.work)))
-            # a search finds more where it takes whole pages
             recall = server.qps(self.qps, f"{args.work}/truth-{r['rows']}", query_of(args.type, self.dim), SETUP.format(ef),
                                 args.clients, 30, warmup=0, queries=-(-rows_of.QUERIES // args.clients))["recall"]
             got.update(recall=recall, disk_reads=reads / got["queries"], disk_mb=brought / seconds, disk_queue=waited / seconds)
