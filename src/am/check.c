@@ -605,6 +605,6 @@ grnnd_check(PG_FUNCTION_ARGS)
 	}
 	index_close(c.index, AccessShareLock);
 	table_close(c.heap, AccessShareLock);
-	grnnd_become_again(&user);
+	grnnd_restore_user(&user);
 	return (Datum) 0;
 }

@@ -243,7 +243,7 @@ grnnd_become_owner(Relation heap, GrnndUser *before)
 }
 
 void
-grnnd_become_again(const GrnndUser *before)
+grnnd_restore_user(const GrnndUser *before)
 {
 	AtEOXact_GUC(false, before->guc_level);
 	SetUserIdAndSecContext(before->user, before->context);

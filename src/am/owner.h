@@ -59,6 +59,6 @@ typedef struct GrnndUser
  * the caller's privileges.  An error restores the caller.
  */
 extern void grnnd_become_owner(Relation heap, GrnndUser *before);
-extern void grnnd_become_again(const GrnndUser *before);
+extern void grnnd_restore_user(const GrnndUser *before);
 
 #endif							/* GRNND_OWNER_H */

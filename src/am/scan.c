@@ -264,7 +264,7 @@ begin_search(IndexScanDesc scan)
 		 * reading the rest reads each page once for all of its records, and dead records cost
 		 * nothing
 		 */
-		.vain_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
+		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->max_visits,
 		.keep_vectors = so->norms,
 		.skip_killed = so->skip_killed,
@@ -457,7 +457,7 @@ static uint64
 rest_visits(const GrnndScan *so)
 {
 	uint64		visits = so->store.id_limit;
-	uint64		wasted = so->search == NULL ? 0 : grn_search_vain(so->search);
+	uint64		wasted = so->search == NULL ? 0 : grn_search_wasted(so->search);
 	uint64		total = so->found + wasted;
 	uint64		cheap = wasted;
 

@@ -114,8 +114,8 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 		params.ef += params.ef / 2;
 	params.max_visits = 0;
 	/* the list's own pages count as well */
-	if (params.vain_limit > 0)
-		params.vain_limit -= Min(so->list.pages, params.vain_limit - 1);
+	if (params.wasted_limit > 0)
+		params.wasted_limit -= Min(so->list.pages, params.wasted_limit - 1);
 	params.patience = GRNND_GROUPS_PATIENCE * so->ef * grnnd_beam(so->ix);
 	params.nearest = params.patience / GRNND_ROWS_PER_NEAREST;
 	search = grn_search_begin(&params, &so->store.base, so->q);
@@ -254,8 +254,8 @@ grnnd_hand_over(IndexScanDesc scan)
 		!(grn_search_truncated(so->search) ||
 		  (grn_search_dry(so->search) && so->list.pages <= MOST_PAGES)))
 		return false;
-	if (so->graph.vain_limit > 0)
-		so->graph.vain_limit -= Min(grn_search_vain(so->search), so->graph.vain_limit - 1);
+	if (so->graph.wasted_limit > 0)
+		so->graph.wasted_limit -= Min(grn_search_wasted(so->search), so->graph.wasted_limit - 1);
 	search = search_list(scan, &so->graph);
 	if (search == NULL)
 		return false;

@@ -210,8 +210,8 @@ begin(const GrnWireBegin *wire)
 	grnnd_choose_device(build, (double) spec.expected);
 	/* the device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
-	build->builder.heard = send_phase;
-	build->builder.wanted = send_need;
+	build->builder.on_beat = send_phase;
+	build->builder.on_need = send_need;
 	s->ready = true;
 }
 

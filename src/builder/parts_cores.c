@@ -155,7 +155,7 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 		GrnRows		members = grn_part_rows(&p, p.by_size[i], s.order, &graph);
 
 		if (members.on_disk)
-			grn_rows_ahead(&members, 0, members.n);
+			grn_prefetch_rows(&members, 0, members.n);
 		grn_rnnd_build_part(&members, &p.params, job->fill, p.parallel,
 							s.copied > 0 ? &s.project : NULL, s.workspace, &graph, cores_progress, &p);
 		grn_part_name_lists(&p, p.by_size[i], &graph);

@@ -52,7 +52,7 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 	const Bytes *b = arg;
 
 	(void) worker;
-	grn_rows_ahead(b->rows, begin, end);
+	grn_prefetch_rows(b->rows, begin, end);
 	grn_project_rows(b->project, b->rows, begin, end, b->stride, b->bytes + begin * b->stride,
 					 b->terms + 2 * begin);
 }
@@ -96,7 +96,7 @@ grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *work
 	{
 		lay_out_bytes(&b, workspace);
 		b.stride = grn_tile_stride(project->dims);
-		p->parallel->run(p->parallel, b.rows->n, GRN_AHEAD_PIECE / b.rows->row_bytes + 1, project_range, &b);
+		p->parallel->run(p->parallel, b.rows->n, GRN_PREFETCH_PIECE / b.rows->row_bytes + 1, project_range, &b);
 		grn_tile_bytes(&tile, b.bytes, b.terms, b.stride);
 	}
 	if (!project || !bytes_are_fine(p, &tile, project->dims))

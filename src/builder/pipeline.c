@@ -132,8 +132,8 @@ rows_may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
 	const GrnHost *host = p->build->host;
 	uint64_t	limit = grn_memory_limit(choice->work_limit);
 	uint64_t	own = grn_pipeline_own_bytes(p);
-	uint64_t	listed = p->result->degree * sizeof(uint32_t) + sizeof(GrnFactor) +
-		grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->costs));
+	uint64_t	listed = p->result->degree * sizeof(uint32_t) + (p->build->spec->use_codes ? sizeof(GrnFactor) +
+																 grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->costs)) : 0);
 	GrnGraphJob job = graph_job(p, choice);
 
 	return own > 0 && p->rows.n * (larger(own, listed) + KEPT_BYTES) <= limit / 2 &&
@@ -210,7 +210,7 @@ check_rows_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, Grn
 
 		prepare.hashes = hashes + first;
 		if (!grn_prepare_stretch(&prepare, first, n - first < stretch ? n - first : stretch, p->parallel,
-								 GRN_AHEAD_PIECE / p->rows.row_bytes + 1, failure))
+								 GRN_PREFETCH_PIECE / p->rows.row_bytes + 1, failure))
 			return false;
 	}
 	return grn_prepare_end(&prepare, prepared, failure);
@@ -290,10 +290,10 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 		p->own_made = p->rounded;
 		needs.own_bytes = p->rounded ? 0 : p->own_bytes;
 	}
-	work = grn_pipeline_need(p, GRN_SEG_WORK, grn_lay_out_work(&needs, NULL).bytes, failure);
+	work = grn_pipeline_need(p, GRN_SEG_WORK, grn_place_work_arrays(&needs, NULL).bytes, failure);
 	if (!work)
 		return false;
-	w = grn_lay_out_work(&needs, work);
+	w = grn_place_work_arrays(&needs, work);
 	p->work = work;
 	p->vertex_of_rank = w.vertex_of_rank;
 	if (p->placed_bytes > 0)

@@ -82,7 +82,7 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 	begin += e->first;
 	end += e->first;
 	if (p->result->moved)
-		grn_rows_ahead(&p->rows, begin, end);
+		grn_prefetch_rows(&p->rows, begin, end);
 	for (size_t v = begin; v < end; v++)
 	{
 		const float *x = grn_row_values(&p->rows, grn_row(&p->rows, v), values);
@@ -122,7 +122,7 @@ encode_rows(GrnPipeline *p)
 		e.compares = p->truth == NULL;
 		grn_pipeline_choose_queries(p);
 		e.compares = e.compares && p->truth != NULL;
-		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
+		grain = GRN_PREFETCH_PIECE / p->rows.row_bytes + 1;
 	}
 	grn_progress_step(progress, ENCODED, (uint32_t) (m / STRETCH + 1));
 	/*
@@ -190,7 +190,7 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 		return;
 	grn_pipeline_sample_rows(p, true);
 	for (uint64_t i = 0; i < n && p->rows.on_disk; i++)
-		grn_rows_ahead(&p->rows, p->rows.n * i / n, p->rows.n * i / n + 1);
+		grn_prefetch_rows(&p->rows, p->rows.n * i / n, p->rows.n * i / n + 1);
 	mean_of_rows(p, n, apart2, 0);
 	for (uint64_t i = 0; i < n; i++)
 	{
@@ -309,7 +309,7 @@ codes_tell(GrnPipeline *p)
 		p->parallel->run(p->parallel, p->probes, 16, judge_range, p);
 	}
 	grn_pipeline_sample_rows(p, false);
-	return grn_codes_tell(&p->judgement);
+	return grn_codes_order_well(&p->judgement);
 }
 
 bool

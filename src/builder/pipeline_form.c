@@ -373,7 +373,7 @@ grn_pipeline_rounding_hides(GrnPipeline *p)
 		{
 			uint64_t	row = drawn_row(p, SAMPLE, i);
 
-			grn_rows_ahead(rows, row, row + 1);
+			grn_prefetch_rows(rows, row, row + 1);
 		}
 		p->parallel->run(p->parallel, test.samples, 64, compare_range, &test);
 		p->parallel->run(p->parallel, PROBES, 1, count_range, &test);

@@ -51,7 +51,7 @@ typedef struct GrnPipeline
 	 */
 	bool		rounded;
 	const uint32_t *order;		/* [n] row of each rank: GrnBuild.order, or the order of moved rows */
-	/* Arrays in WORK, indexed by vertex, except the first; see grn_lay_out_work(). */
+	/* Arrays in WORK, indexed by vertex, except the first; see grn_place_work_arrays(). */
 	uint32_t   *vertex_of_rank; /* [n] */
 	uint32_t   *distinct;		/* [m] row of each vertex */
 	uint32_t   *position;		/* [m] node id of each vertex */

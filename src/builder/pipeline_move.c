@@ -113,7 +113,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 	const uint8_t *from = (const uint8_t *) rows->base + (move->first + begin) * rows->row_bytes;
 
 	(void) worker;
-	grn_pages_ahead(from, (end - begin) * rows->row_bytes);
+	grn_prefetch_pages(from, (end - begin) * rows->row_bytes);
 	for (size_t i = move->first + begin; i < move->first + end; i++, from += rows->row_bytes)
 		if (move->to[i] != GRN_INVALID_ID)
 			memcpy(move->copy + move->to[i] * rows->row_bytes, from, rows->row_bytes);
@@ -130,7 +130,7 @@ copy_rows(Move *move)
 	const GrnPipeline *p = move->p;
 	uint64_t	n = p->build->n;
 	uint64_t	stretch = (n + STRETCHES - 1) / STRETCHES;
-	size_t		grain = GRN_AHEAD_PIECE / p->rows.row_bytes + 1;
+	size_t		grain = GRN_PREFETCH_PIECE / p->rows.row_bytes + 1;
 	bool		removes = true;
 
 	for (; move->first < n; move->first += stretch)

@@ -153,7 +153,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 
 	(void) worker;
 	if (first > 0)
-		grn_rows_ahead(rows, first - place->stretch + begin, first - place->stretch + end);
+		grn_prefetch_rows(rows, first - place->stretch + begin, first - place->stretch + end);
 	for (size_t i = begin; i < end; i++)
 	{
 		uint32_t	to = place->to[first + i];
@@ -180,7 +180,7 @@ copy_rows(Placement *place, GrnFailure *failure)
 	GrnPipeline *p = place->p;
 	uint64_t	n = p->build->n;
 	size_t		row_bytes = p->rows.row_bytes;
-	size_t		grain = GRN_AHEAD_PIECE / row_bytes + 1;
+	size_t		grain = GRN_PREFETCH_PIECE / row_bytes + 1;
 	bool		removes = !p->rounded;
 
 	place->prepare = (GrnPrepare) {.rows = &p->rows, .hashes = place->row_hashes, .ahead = true,
@@ -271,7 +271,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 
 	place.row_bytes = p->rounded ? grn_own_item_bytes(GRN_FORM_ROUNDED, all.dim) : all.row_bytes;
 	place.rounding = grn_rounded_layout(all.dim);
-	place.piece = (uint32_t) (GRN_AHEAD_PIECE / place.row_bytes + 1);
+	place.piece = (uint32_t) (GRN_PREFETCH_PIECE / place.row_bytes + 1);
 	if (place.piece > n / place.cells / PIECES)
 		place.piece = (uint32_t) (n / place.cells / PIECES);
 	place.gap = (uint64_t) place.cells * place.piece;
@@ -331,7 +331,7 @@ grn_pipeline_shows_many(const GrnRows *rows)
 	size_t		distinct = 0;
 
 	for (size_t s = 0; s < SHOWN_STRETCHES; s++)
-		grn_rows_ahead(rows, rows->n * s / SHOWN_STRETCHES, rows->n * s / SHOWN_STRETCHES + count);
+		grn_prefetch_rows(rows, rows->n * s / SHOWN_STRETCHES, rows->n * s / SHOWN_STRETCHES + count);
 	for (size_t s = 0; s < SHOWN_STRETCHES; s++)
 		for (size_t i = 0; i < count; i++)
 			hashes[n++] = grn_hash_row(grn_row(rows, rows->n * s / SHOWN_STRETCHES + i), bytes);
@@ -358,7 +358,7 @@ compact_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	begin += t->first;
 	end += t->first;
-	grn_rows_ahead(&p->rows, begin, end);
+	grn_prefetch_rows(&p->rows, begin, end);
 	for (size_t v = begin; v < end; v++)
 		memmove(base + v * row_bytes, base + p->distinct[v] * row_bytes, row_bytes);
 }
@@ -368,7 +368,7 @@ grn_pipeline_place_together(GrnPipeline *p)
 {
 	uint64_t	m = p->rows.n;
 	size_t		row_bytes = p->rows.row_bytes;
-	size_t		grain = GRN_AHEAD_PIECE / row_bytes + 1;
+	size_t		grain = GRN_PREFETCH_PIECE / row_bytes + 1;
 	Compaction	t = {.p = p};
 
 	if (p->build->n - m <= p->build->n / COPIES_DIVISOR)

@@ -62,6 +62,11 @@
 #define MANY_NODES 250000
 #endif
 #define WIDEST 640
+/*
+ * Own items of all rows take so many bytes at most, since the build's plan of memory does not have
+ * them.  (A million rows of 128 dimensions in layout compact take 72 MB.)
+ */
+#define MOST_ITEM_BYTES (UINT64_C(128) << 20)
 
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
@@ -747,7 +752,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	m->row_of = (const uint32_t *) (p->out + r->off_rows);
 	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
 	m->item_bytes = grn_own_item_bytes(m->layout.form, m->layout.dim);
-	if (!p->own && m->rows.form != m->layout.form)
+	if (!p->own && m->rows.form != m->layout.form && p->graph.n * m->item_bytes <= MOST_ITEM_BYTES)
 	{
 		m->items = grn_alloc(p->graph.n * m->item_bytes);
 		m->item_states = grn_alloc_zeroed(p->graph.n, 1);

@@ -27,7 +27,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	begin += p->first;
 	end += p->first;
 	if (p->ahead)
-		grn_rows_ahead(p->rows, begin, end);
+		grn_prefetch_rows(p->rows, begin, end);
 	for (size_t i = begin; i < end; i++)
 	{
 		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);

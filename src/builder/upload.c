@@ -49,7 +49,7 @@ request_next_piece(const GrnRows *rows, size_t first, size_t piece)
 	size_t		begin = first == 0 ? 0 : first + piece;
 	size_t		end = first + 2 * piece < rows->n ? first + 2 * piece : rows->n;
 
-	grn_rows_ahead(rows, begin, end);
+	grn_prefetch_rows(rows, begin, end);
 }
 
 GrnGpuStatus

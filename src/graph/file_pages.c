@@ -27,7 +27,7 @@ pages_of(const void *base, size_t bytes, bool whole, uintptr_t * begin, uintptr_
 }
 
 void
-grn_pages_ahead(const void *base, size_t bytes)
+grn_prefetch_pages(const void *base, size_t bytes)
 {
 	uintptr_t	at;
 	uintptr_t	end;

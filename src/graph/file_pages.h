@@ -9,10 +9,10 @@
 #include <stddef.h>
 
 /* Bytes of an array that a thread prefetches and then processes at a time. */
-#define GRN_AHEAD_PIECE ((size_t) 1 << 20)
+#define GRN_PREFETCH_PIECE ((size_t) 1 << 20)
 
 /* Starts reading bytes from the disk, all at once, without waiting. */
-extern void grn_pages_ahead(const void *base, size_t bytes);
+extern void grn_prefetch_pages(const void *base, size_t bytes);
 /*
  * Tells whether accesses to the bytes will be scattered.  If so, a missing page is read
  * without its neighbours.

@@ -23,7 +23,7 @@ typedef struct RotatedQuery
 	float		unit;			/* unit of the numbers in planes */
 	float		norm2;			/* |q|^2 */
 	float		offset;			/* sum of the planes times the middle of the levels */
-	float		raised;			/* see grn_rotated_raise() */
+	float		raised;			/* see grn_rotated_shift_products() */
 	float		times_head;
 	uint32_t	pieces;
 	GrnCodePlanes planes[];
@@ -177,7 +177,7 @@ load_levels(uint32_t bits, const uint8_t *levels, size_t n, float scale, float *
 }
 
 void
-grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *out)
+grn_rotated_load_rotated(uint32_t bits, const uint8_t *stored, size_t n, float *out)
 {
 	GrnRotatedHead head;
 	const uint8_t *levels = stored + sizeof(head);
@@ -195,7 +195,7 @@ grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *o
 static void
 load(uint32_t bits, const uint8_t *stored, size_t n, float *out)
 {
-	grn_rotated_load_turned(bits, stored, n, out);
+	grn_rotated_load_rotated(bits, stored, n, out);
 	grn_rotate_back(out, n);
 }
 
@@ -305,7 +305,7 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 }
 
 void
-grn_rotated_raise(void *query, float by, float times_head)
+grn_rotated_shift_products(void *query, float by, float times_head)
 {
 	((RotatedQuery *) query)->raised = by;
 	((RotatedQuery *) query)->times_head = times_head;
@@ -363,7 +363,7 @@ grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n)
 }
 
 double
-grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2)
+grn_rotated_error2(uint32_t bits, const uint8_t *stored, size_t n, double norm2)
 {
 	float		scale;
 	uint32_t	sum = stored_squares(bits, stored, n, &scale);

@@ -35,7 +35,7 @@ GRN_ROTATED_FUNCTIONS(1)
  * Writes the stored vector without rotating it back.  Distances between rotated vectors are
  * the same, and the rotation is saved.
  */
-extern void grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t n, float *out);
+extern void grn_rotated_load_rotated(uint32_t bits, const uint8_t *stored, size_t n, float *out);
 
 /*
  * grn_rotated_query() prepares a query for many comparisons (bits: 4, 2 or 1): rotated, in signed
@@ -44,7 +44,7 @@ extern void grn_rotated_load_turned(uint32_t bits, const uint8_t *stored, size_t
 extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
 extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
 /* Adds `by` + times_head * (the head's norm2) to all further inner products with the query. */
-extern void grn_rotated_raise(void *query, float by, float times_head);
+extern void grn_rotated_shift_products(void *query, float by, float times_head);
 /*
  * Return |s|^2 of a stored vector s: from the head, and from the levels without the head's norm2.
  */
@@ -56,7 +56,7 @@ extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size
  * both squared norms.  The result has an error of some roundings of norm2, and may be negative
  * if row and stored vector are nearly equal.
  */
-extern double grn_rotated_lack2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
+extern double grn_rotated_error2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
 /* Return the squared distance and the inner product of a prepared query and a stored vector. */
 extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
 extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);

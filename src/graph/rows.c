@@ -19,7 +19,7 @@ grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)
 }
 
 void
-grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end)
+grn_prefetch_rows(const GrnRows *rows, size_t begin, size_t end)
 {
 	const char *first = NULL;
 	const char *last = NULL;	/* end of the current request */
@@ -30,14 +30,14 @@ grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end)
 
 		if (first && (row < last || row > last + NEXT_BYTES))
 		{
-			grn_pages_ahead(first, (size_t) (last - first));
+			grn_prefetch_pages(first, (size_t) (last - first));
 			first = NULL;
 		}
 		first = first ? first : row;
 		last = row + rows->row_bytes;
 	}
 	if (first)
-		grn_pages_ahead(first, (size_t) (last - first));
+		grn_prefetch_pages(first, (size_t) (last - first));
 }
 
 void

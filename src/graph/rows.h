@@ -25,7 +25,7 @@ typedef struct GrnRows
 	uint32_t	dim;
 	GrnEmbedding embedding;		/* embedding of the rows in the space of the graph */
 	GrnForm		form;
-	bool		on_disk;		/* memory does not hold the rows; readers call grn_rows_ahead()
+	bool		on_disk;		/* memory does not hold the rows; readers call grn_prefetch_rows()
 								 * first */
 } GrnRows;
 
@@ -44,7 +44,7 @@ grn_row(const GrnRows *rows, size_t i)
 /*
  * Starts reading rows [begin, end) from the disk, with one request for each run of adjacent rows.
  */
-extern void grn_rows_ahead(const GrnRows *rows, size_t begin, size_t end);
+extern void grn_prefetch_rows(const GrnRows *rows, size_t begin, size_t end);
 
 /*
  * Returns the offset of a scaled row's GrnScale, which is even because a device reads the

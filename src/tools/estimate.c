@@ -308,7 +308,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	grn_layout_code_costs_of(spec, &costs);
 	needs.code_bytes = grn_most_code_bytes(&costs);
 	needs.code_dims = b->spec.use_codes && needs.code_bytes > 0 ? grn_max_code_dims(b->dim) : 0;
-	work = grn_lay_out_work(&needs, NULL);
+	work = grn_place_work_arrays(&needs, NULL);
 	grow(&s, GRN_SEG_WORK, Max(grn_compare_work_bytes(rows), work.bytes));
 	grn_default_params(&params, b->dim, rows);
 	if (b->spec.device != GRN_DEVICE_GPU)

@@ -77,7 +77,7 @@ for my $case (
 }
 
 # of wide rows memory holds what the index keeps of them, so that they need not move for a GPU
-my $stays = "SET maintenance_work_mem = '1MB'; SET grnnd.build_memory_limit = '6MB';";
+my $stays = "SET maintenance_work_mem = '1MB'; SET grnnd.build_memory_limit = '8MB';";
 for my $case (
 	[ $stays, 'WITH (layout = compact)', 'stayed' ],
 	# what turns out after the first look at them

@@ -747,13 +747,13 @@ order_of_neighbours(void)
 	grn_judge_neighbours(distances, estimates, 4, &judgement);
 	grn_judge_neighbours(estimates, estimates, 8, &judgement);
 	CHECK(judgement.vertices == 4, "too few pairs");
-	CHECK(!grn_codes_tell(&judgement), "half are poor");
+	CHECK(!grn_codes_order_well(&judgement), "half are poor");
 	judgement.vertices = 5;
-	CHECK(!grn_codes_tell(&judgement) && grn_codes_serve(&judgement, true) &&
+	CHECK(!grn_codes_order_well(&judgement) && grn_codes_serve(&judgement, true) &&
 		  !grn_codes_serve(&judgement, false), "two fifths are poor, of long rows alone");
 	CHECK(grn_is_long(GRN_FORM_U8, 1536) && !grn_is_long(GRN_FORM_U8, 384), "rows that are long");
 	judgement.vertices = 20;
-	CHECK(grn_codes_tell(&judgement), "a tenth is poor");
+	CHECK(grn_codes_order_well(&judgement), "a tenth is poor");
 }
 
 /* The unit of norms is the power of two above their median, zeroes aside. */

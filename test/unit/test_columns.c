@@ -39,9 +39,9 @@ columns_remember(void)
 		b_norms[3] = NAN;
 		for (int v = 0; v < nversions; v++)
 		{
-			GrnSeen		seen;
+			GrnNearestRows seen;
 
-			for (int c = 0; c < GRN_SEEN; c++)
+			for (int c = 0; c < GRN_NEAREST_ROWS; c++)
 				for (size_t j = 0; j < GRN_COLUMNS; j++)
 				{
 					seen.distances[c][j] = INFINITY;
@@ -61,7 +61,7 @@ columns_remember(void)
 					for (size_t k = 0; k < n; k++)
 						distances[i] += pow((double) a[i * ld + k] - b[k * GRN_COLUMNS + j], 2);
 				}
-				for (int c = 0; c < GRN_SEEN && j != 3; c++)
+				for (int c = 0; c < GRN_NEAREST_ROWS && j != 3; c++)
 				{
 					uint32_t	row = seen.rows[c][j] - 100;
 					bool		sound = row < SHOWN && row != 5 && !taken[row];
@@ -76,7 +76,7 @@ columns_remember(void)
 				}
 				CHECK(taken[2] || !taken[9], "%s n %zu: the first of equal rows is forgotten", versions[v]->name, n);
 				for (size_t i = 0; i < SHOWN && j != 3; i++)
-					CHECK(i == 5 || taken[i] || distances[i] > seen.distances[GRN_SEEN - 1][j] * (1 - 1e-4),
+					CHECK(i == 5 || taken[i] || distances[i] > seen.distances[GRN_NEAREST_ROWS - 1][j] * (1 - 1e-4),
 						  "%s n %zu column %zu: row %zu is missing", versions[v]->name, n, j, i);
 			}
 		}

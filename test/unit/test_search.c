@@ -335,8 +335,8 @@ dead_nodes_are_passed(void)
 }
 
 /*
- * Among dead nodes a run keeps to dead_limit, and a search to max_visits and to vain_limit; resumed
- * without them it finds all that lives, each once.
+ * Among dead nodes a run keeps to dead_limit, and a search to max_visits and to wasted_limit.
+ * Resumed without these limits the search finds all live nodes, each once.
  */
 static void
 dead_nodes_have_a_limit(void)
@@ -395,7 +395,7 @@ dead_nodes_have_a_limit(void)
 
 		p.dead_limit = 100;
 		p.max_visits = 0;
-		p.vain_limit = 150;
+		p.wasted_limit = 150;
 		all = 0;
 		s = grn_search_begin(&p, &w->store, world_row(w, N));
 		grn_search_entries(s, &entry, w->codes, w->factors, 1);

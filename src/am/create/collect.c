@@ -384,7 +384,7 @@ find_runs(const uint64 *tids, uint32 n, size_t *nruns)
 	{
 		uint64		block = block_of(tids[i]);
 
-		grnnd_look(&stretch, i, n);
+		grnnd_check_progress(&stretch, i, n);
 		if (i == 0 || block - last > 1)
 		{
 			if (*nruns == room)
@@ -438,7 +438,7 @@ rank_rows(GrnndBuild *build)
 			}
 			sorted &= at == first || tids[i] > last;
 			last = tids[i];
-			grnnd_look(&stretch, at, n);
+			grnnd_check_progress(&stretch, at, n);
 			order[at++] = i++;
 		} while (i < n && block_of(tids[i]) - block <= 1);
 	}

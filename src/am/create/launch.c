@@ -346,8 +346,8 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
 		invalid_message(b, "memory wanted for an unknown purpose");
 	b->needed[segment] = Max(b->needed[segment], bytes);
-	if (b->wanted && segment != GRN_SEG_WORK)
-		b->wanted((GrnSegment) segment, bytes);
+	if (b->on_need && segment != GRN_SEG_WORK)
+		b->on_need((GrnSegment) segment, bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
 	send_numbers(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
 }
@@ -429,8 +429,8 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 									 (int) b->pid, msg->u.say.text)));
 			return;
 		case GRN_MSG_BEAT:
-			if (b->heard)
-				b->heard(b);
+			if (b->on_beat)
+				b->on_beat(b);
 			return;
 		case GRN_MSG_PHASE:
 			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)

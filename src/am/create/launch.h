@@ -46,8 +46,8 @@ typedef struct GrnndBuilder
 											 * reading */
 	uint64		phase[3];		/* the last PHASE: GrnPhase, done, total */
 	/* Called at every BEAT, and at every NEED of RESULT and CODES; may be NULL. */
-	void		(*heard) (struct GrnndBuilder *builder);
-	void		(*wanted) (GrnSegment segment, uint64 bytes);
+	void		(*on_beat) (struct GrnndBuilder *builder);
+	void		(*on_need) (GrnSegment segment, uint64 bytes);
 	GrnBuildResult result;
 } GrnndBuilder;
 

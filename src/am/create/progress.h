@@ -27,13 +27,13 @@ typedef struct GrnndStretch
 extern void grnnd_report_stretch(const GrnndStretch *stretch, uint64 done, uint64 of);
 
 /* Turns of a loop between two checks: some ten milliseconds. */
-#define GRNND_LOOK_TURNS (UINT64CONST(1) << 20)
+#define GRNND_CHECK_TURNS (UINT64CONST(1) << 20)
 
-/* In each turn of a loop: every GRNND_LOOK_TURNS turns checks for a cancel and reports progress. */
+/* In each turn of a loop: every GRNND_CHECK_TURNS turns checks for a cancel, reports progress. */
 static inline void
-grnnd_look(const GrnndStretch *stretch, uint64 turn, uint64 turns)
+grnnd_check_progress(const GrnndStretch *stretch, uint64 turn, uint64 turns)
 {
-	if ((turn & (GRNND_LOOK_TURNS - 1)) != 0)
+	if ((turn & (GRNND_CHECK_TURNS - 1)) != 0)
 		return;
 	CHECK_FOR_INTERRUPTS();
 	grnnd_report_stretch(stretch, turn, turns);

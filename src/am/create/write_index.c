@@ -102,7 +102,7 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 	{
 		uint32		ntids = new->row_start[i + 1] - new->row_start[i];
 
-		grnnd_look(&stretch, i, new->nodes);
+		grnnd_check_progress(&stretch, i, new->nodes);
 		if (ntids > l->tids_max)
 			nchains += (ntids - l->tids_max + l->chain_tids - 1) / l->chain_tids;
 	}
@@ -491,7 +491,7 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 
 		/* Rows in place are in random order, so all rows should be in memory. */
 		if (shared->result.rows_in_place && report)
-			grn_pages_ahead(new->vectors.base, bytes);
+			grn_prefetch_pages(new->vectors.base, bytes);
 		/* Pages are requested in advance; read-ahead would push them out of memory. */
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}

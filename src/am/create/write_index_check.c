@@ -204,7 +204,7 @@ grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 node
 		uint32		row = rows[i];
 		uint64		bit = UINT64_C(1) << (row % 64);
 
-		grnnd_look(&stretch, i, nrows);
+		grnnd_check_progress(&stretch, i, nrows);
 		if (row >= nrows)
 			grnnd_bad_result("a node's row does not exist");
 		if (seen[row / 64] & bit)

@@ -27,16 +27,16 @@ grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
 	end = Min(end, new->nodes);
 	if (begin >= end)
 		return;
-	grn_pages_ahead(new->ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
+	grn_prefetch_pages(new->ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
 	if (new->codes != NULL)
-		grn_pages_ahead(new->codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
+		grn_prefetch_pages(new->codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
 	for (uint64 i = begin; i < end; i++)
 	{
 		low = Min(low, new->moved[i]);
 		high = Max(high, new->moved[i]);
 	}
 	if ((uint64) (high - low + 1) * row_bytes <= MOST_AHEAD)
-		grn_pages_ahead((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
+		grn_prefetch_pages((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
 }
 
 /* ---- records ---- */

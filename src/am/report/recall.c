@@ -411,7 +411,7 @@ grnnd_recall(PG_FUNCTION_ARGS)
 	r.queries = palloc0(r.wanted * sizeof(RecallQuery));
 	measure_recall(&r, ef, &a);
 	if (owner)
-		grnnd_become_again(&user);
+		grnnd_restore_user(&user);
 	else
 		AtEOXact_GUC(false, guc_level);
 	grnnd_close_index(r.index, r.heap);

@@ -477,7 +477,7 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 	}
 	if (index != NULL)
 		relation_close(index, NoLock);
-	grnnd_become_again(&user);
+	grnnd_restore_user(&user);
 }
 
 /* ---- what a worker does ---- */

@@ -164,7 +164,7 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t block = begin; block < end; block++)
 	{
 		if (s->sample->on_disk)
-			grn_rows_ahead(s->sample, block * ROWS, block * ROWS + block_rows(s, block));
+			grn_prefetch_rows(s->sample, block * ROWS, block * ROWS + block_rows(s, block));
 		grn_cut_to_centres(s, s->sample, block * ROWS, block_rows(s, block),
 						   s->distances + block * ROWS * s->nparts);
 	}
@@ -479,7 +479,7 @@ rows_for_centres(const Split *s)
 	rows.n = (rows.n + CENTRES_SHARE - 1) / CENTRES_SHARE;
 	if (!rows.on_disk)
 		return rows;
-	grn_rows_ahead(&rows, 0, rows.n);
+	grn_prefetch_rows(&rows, 0, rows.n);
 	for (size_t i = 0; i < rows.n; i++)
 		memcpy(s->copies + i * rows.row_bytes, grn_row(&rows, i), rows.row_bytes);
 	rows.base = s->copies;

@@ -109,10 +109,10 @@ grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap)
 static void
 prefetch_rows(const Split *s, size_t at, size_t begin, size_t end)
 {
-	size_t		piece = (GRN_AHEAD_PIECE / s->rows->row_bytes / ROWS + 1) * ROWS;
+	size_t		piece = (GRN_PREFETCH_PIECE / s->rows->row_bytes / ROWS + 1) * ROWS;
 
 	if ((at - begin) % piece == 0)
-		grn_rows_ahead(s->rows, at == begin ? at : at + piece, at + 2 * piece < end ? at + 2 * piece : end);
+		grn_prefetch_rows(s->rows, at == begin ? at : at + piece, at + 2 * piece < end ? at + 2 * piece : end);
 }
 
 static void

@@ -77,7 +77,7 @@ prefetch_rows(const Dups *d, size_t at)
 	GrnRows		rows = *d->rows;
 
 	rows.order = d->visit;
-	grn_rows_ahead(&rows, at, at + AHEAD_ROWS < d->end ? at + AHEAD_ROWS : d->end);
+	grn_prefetch_rows(&rows, at, at + AHEAD_ROWS < d->end ? at + AHEAD_ROWS : d->end);
 }
 
 static void

@@ -29,7 +29,7 @@ landmark_range(void *arg, int worker, size_t begin, size_t end)
 		{
 			distances[i] = 1;
 			if (s->sample->on_disk)
-				grn_rows_ahead(s->sample, rows[i], rows[i] + 1);
+				grn_prefetch_rows(s->sample, rows[i], rows[i] + 1);
 		}
 		for (size_t at = first; at < last; at++)
 		{

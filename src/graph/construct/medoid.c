@@ -106,7 +106,7 @@ grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed)
 	if (m.nsample > rows->n)
 		m.nsample = rows->n;
 	for (size_t i = 0; i < m.nsample && rows->on_disk; i++)
-		grn_rows_ahead(rows, sample_row(&m, i), sample_row(&m, i) + 1);
+		grn_prefetch_rows(rows, sample_row(&m, i), sample_row(&m, i) + 1);
 	pieces = (m.nsample + MEDOID_PIECE - 1) / MEDOID_PIECE;
 	parallel->run(parallel, rows->dim, MEAN_PIECE, mean_range, &m);
 	parallel->run(parallel, pieces, 1, nearest_range, &m);

@@ -41,7 +41,7 @@ prefetch_bytes(uintptr_t * prefetched, const void *base, size_t bytes)
 		return;
 	prefetched[first % PREFETCHED] = first;
 	prefetched[last % PREFETCHED] = last;
-	grn_pages_ahead(base, bytes);
+	grn_prefetch_pages(base, bytes);
 }
 
 /* Prefetches a list, or the rows that a list names. */

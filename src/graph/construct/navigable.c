@@ -80,7 +80,7 @@ gather_unseen(const Navigation *n, uint32_t v, GrnSeenIds *seen, GrnPanel *panel
 			continue;
 		grn_panel_add(panel, n->tile, u);
 		if (on_disk)
-			grn_rows_ahead(n->tile->rows, u, u + 1);
+			grn_prefetch_rows(n->tile->rows, u, u + 1);
 	}
 }
 

@@ -32,7 +32,7 @@ scratch_bytes(const GrnWorkNeeds *needs)
 }
 
 GrnWork
-grn_lay_out_work(const GrnWorkNeeds *needs, char *work)
+grn_place_work_arrays(const GrnWorkNeeds *needs, char *work)
 {
 	uint64_t	n = needs->rows;
 	uint64_t	m = needs->nodes;

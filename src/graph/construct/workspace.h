@@ -45,7 +45,7 @@ typedef struct GrnWork
 } GrnWork;
 
 /* Places the arrays in the workspace.  With work NULL only the bytes are valid. */
-extern GRN_EXPORT GrnWork grn_lay_out_work(const GrnWorkNeeds *needs, char *work);
+extern GRN_EXPORT GrnWork grn_place_work_arrays(const GrnWorkNeeds *needs, char *work);
 
 /* Returns the bytes of the earlier comparison of n rows: ranks, hashes and their table. */
 static inline uint64_t

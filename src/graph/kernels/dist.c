@@ -210,7 +210,7 @@ plain_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 
 static void
 plain_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
-				const float *b_norms, size_t n, uint32_t number, GrnSeen *seen)
+				const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
 {
 	for (int i = 0; i < 4; i++)
 	{
@@ -222,16 +222,16 @@ plain_show_rows(const float *a, size_t lda, const float *a_norms, const float *b
 		for (int j = 0; j < GRN_COLUMNS; j++)
 		{
 			float		d = a_norms[i] + b_norms[j] - 2 * products[j];
-			int			c = GRN_SEEN;
+			int			c = GRN_NEAREST_ROWS;
 
 			d = d < 0 ? 0 : d;
 			for (; c > 0 && d < seen->distances[c - 1][j]; c--)
-				if (c < GRN_SEEN)
+				if (c < GRN_NEAREST_ROWS)
 				{
 					seen->distances[c][j] = seen->distances[c - 1][j];
 					seen->rows[c][j] = seen->rows[c - 1][j];
 				}
-			if (c == GRN_SEEN)
+			if (c == GRN_NEAREST_ROWS)
 				continue;
 			seen->distances[c][j] = d;
 			seen->rows[c][j] = number + (uint32_t) i;

@@ -95,12 +95,12 @@ grn_plane_step(const GrnCodePlanes *q, uint32_t end)
  * rows' numbers.  INFINITY marks an empty place.
  */
 #define GRN_COLUMNS 16
-#define GRN_SEEN 6
-typedef struct GrnSeen
+#define GRN_NEAREST_ROWS 6
+typedef struct GrnNearestRows
 {
-	float		distances[GRN_SEEN][GRN_COLUMNS];
-	uint32_t	rows[GRN_SEEN][GRN_COLUMNS];
-} GrnSeen;
+	float		distances[GRN_NEAREST_ROWS][GRN_COLUMNS];
+	uint32_t	rows[GRN_NEAREST_ROWS][GRN_COLUMNS];
+} GrnNearestRows;
 
 typedef struct GrnDistTable
 {
@@ -143,7 +143,7 @@ typedef struct GrnDistTable
 	 * at equal distances the first offered counts as nearer.
 	 */
 	void		(*show_rows) (const float *a, size_t lda, const float *a_norms, const float *b,
-							  const float *b_norms, size_t n, uint32_t number, GrnSeen *seen);
+							  const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen);
 	/* out[s / bits * n + i] = step * (bits s to s + bits of code[i] - middle), s = 0, bits... < 8 */
 	void		(*unpack) (const uint8_t *code, size_t n, uint32_t bits, float middle, float step,
 						   float *out);

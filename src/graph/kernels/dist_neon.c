@@ -204,7 +204,7 @@ static inline void
 show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 {
 	uint32x4_t	row = vdupq_n_u32(number);
-	float32x4_t kept = vld1q_f32(distances + (GRN_SEEN - 1) * GRN_COLUMNS);
+	float32x4_t kept = vld1q_f32(distances + (GRN_NEAREST_ROWS - 1) * GRN_COLUMNS);
 	uint32x4_t	less = vcltq_f32(d, kept);
 
 	/* Most rows are farther than all kept rows, in all columns. */
@@ -214,7 +214,7 @@ show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 	 * From the last place on, a place keeps its row, receives the new row, or receives the row
 	 * of the place before.
 	 */
-	for (int c = (GRN_SEEN - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
+	for (int c = (GRN_NEAREST_ROWS - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
 	{
 		float32x4_t before = vld1q_f32(distances + c - GRN_COLUMNS);
 		uint32x4_t	less_before = vcltq_f32(d, before);
@@ -231,7 +231,7 @@ show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 
 static void
 neon_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
-			   const float *b_norms, size_t n, uint32_t number, GrnSeen *seen)
+			   const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
 {
 	float32x4_t s[4][GRN_COLUMNS / 4];
 

@@ -146,7 +146,7 @@ static inline WIDE void
 KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 {
 	FLOATS		row = AS_FLOATS(V(set1_epi32) ((int) number));
-	FLOATS		kept = V(loadu_ps) (distances + (GRN_SEEN - 1) * GRN_COLUMNS);
+	FLOATS		kept = V(loadu_ps) (distances + (GRN_NEAREST_ROWS - 1) * GRN_COLUMNS);
 	MASK		less = LESS(d, kept);
 
 	/* Most rows are farther than all kept rows, in all columns. */
@@ -157,7 +157,7 @@ KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 	 * of the place before.
 	 */
 #pragma GCC unroll 8
-	for (int c = (GRN_SEEN - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
+	for (int c = (GRN_NEAREST_ROWS - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
 	{
 		FLOATS		before = V(loadu_ps) (distances + c - GRN_COLUMNS);
 		FLOATS		row_before = V(loadu_ps) ((const float *) (rows + c - GRN_COLUMNS));
@@ -175,7 +175,7 @@ KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 
 static WIDE void
 KERNEL(show_rows) (const float *a, size_t lda, const float *a_norms, const float *b,
-				   const float *b_norms, size_t n, uint32_t number, GrnSeen *seen)
+				   const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
 {
 	FLOATS		s[SETS][4][SUMS];
 	size_t		k = 0;

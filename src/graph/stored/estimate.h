@@ -90,7 +90,7 @@ extern void grn_judge_neighbours(const float *distances, const float *estimates,
 
 /* True if codes order neighbours well enough. */
 static inline bool
-grn_codes_tell(const GrnJudgement *judgement)
+grn_codes_order_well(const GrnJudgement *judgement)
 {
 	return (double) judgement->poor <= GRN_MOST_POOR * (double) judgement->vertices;
 }
@@ -99,7 +99,7 @@ grn_codes_tell(const GrnJudgement *judgement)
 static inline bool
 grn_codes_serve(const GrnJudgement *judgement, bool is_long)
 {
-	return grn_codes_tell(judgement) ||
+	return grn_codes_order_well(judgement) ||
 		(is_long && (double) judgement->poor <= GRN_MOST_POOR_LONG * (double) judgement->vertices);
 }
 

@@ -30,7 +30,7 @@
  */
 #define NEAR 3
 #define MOST_NEAR 16
-#define CHOICES GRN_SEEN		/* means that a row remembers */
+#define CHOICES GRN_NEAREST_ROWS	/* means that a row remembers */
 #define CLASSES 4096			/* of rows by how much a choice matters */
 #define ROWS_AHEAD 8
 #define ROWS_A_POLL 1024		/* a multiple of GRN_COLUMNS */
@@ -287,7 +287,7 @@ find_near_panels(const Means *m, uint32_t group, uint32_t n, Choice *near)
 static void
 compare_rows(Means *m, const uint32_t *rows, uint32_t n, const Choice *near, uint32_t panels)
 {
-	GrnSeen		seen;
+	GrnNearestRows seen;
 
 	load_columns(m, rows, n);
 	for (uint32_t c = 0; c < CHOICES; c++)

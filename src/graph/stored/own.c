@@ -84,7 +84,7 @@ void
 grn_own_load_turned(const GrnLayout *l, const void *vec, float *x)
 {
 	if (grn_form(l->form)->rotated)
-		grn_rotated_load_turned(grn_form(l->form)->bits, vec, l->dim, x);
+		grn_rotated_load_rotated(grn_form(l->form)->bits, vec, l->dim, x);
 	else
 		grn_own_load(l, vec, x);
 }
@@ -121,7 +121,7 @@ grn_own_query(const GrnLayout *l, const float *q, void *query)
 	if (!grn_query_make(l->form, without_centre(l, q, times, rest), l->dim, query))
 		return false;
 	if (l->centre != NULL && l->centre->products)
-		grn_rotated_raise(query, grn_dist->ip_f32(q, l->centre->x, l->dim), times);
+		grn_rotated_shift_products(query, grn_dist->ip_f32(q, l->centre->x, l->dim), times);
 	return true;
 }
 
@@ -154,7 +154,7 @@ grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 
 /*
  * Bounds as shares of a row's squared norm.  The difference of two squared norms
- * (grn_rotated_lack2()) has a relative error of some millionths, so LACK_SURPLUS is added: a scan
+ * (grn_rotated_error2()) has a relative error of some millionths, so LACK_SURPLUS is added: a scan
  * needs an error that is not too small.  For differences below LEAST_LACK the surplus would be
  * large against the error itself, and grnnd_check() compares the error with grn_own_error(); such
  * rows use grn_own_error().
@@ -177,7 +177,7 @@ error_of_stored(const GrnLayout *l, const float *left, const float *x, const voi
 	if (form->rotated)
 	{
 		double		norm2 = grn_norm2(left, l->dim);
-		double		lack2 = grn_rotated_lack2(form->bits, vec, l->dim, norm2);
+		double		lack2 = grn_rotated_error2(form->bits, vec, l->dim, norm2);
 
 		if (norm2 > LEAST_NORM2 && lack2 > LEAST_LACK * norm2)
 			return (float) fmin(sqrt(lack2 + LACK_SURPLUS * norm2), FLT_MAX);

@@ -486,7 +486,7 @@ grn_search_visits(const GrnSearch *s)
 }
 
 uint64_t
-grn_search_vain(const GrnSearch *s)
+grn_search_wasted(const GrnSearch *s)
 {
 	return s->wasted;
 }

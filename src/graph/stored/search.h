@@ -69,7 +69,7 @@ typedef struct GrnSearchParams
 	bool		skip_killed;	/* ignore the TIDs of records with GRN_KILLED */
 	bool		by_row;			/* q is a row: distances are in the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run may visit; 0: no limit */
-	uint64_t	vain_limit;		/* visits of dead nodes and free slots, over all runs, that end the
+	uint64_t	wasted_limit;	/* visits of dead nodes and free slots, over all runs, that end the
 								 * search; 0: no limit */
 	uint64_t	max_visits;		/* visits that end a search among nodes that are dead or fail the
 								 * filter; 0: no limit */
@@ -133,7 +133,7 @@ extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
  * expanded by this call, sorted by exact distance.
  *
  * A following call resumes the search, with room for ef more candidates.  The call returns 0 if no
- * candidate is left, or if memory_limit, max_visits or vain_limit is reached
+ * candidate is left, or if memory_limit, max_visits or wasted_limit is reached
  * (grn_search_truncated() is then true).
  *
  * Nodes without rows do not count among the ef and are not reported.  The search follows their
@@ -157,7 +157,7 @@ extern bool grn_search_truncated(const GrnSearch *s);	/* ended by a limit */
  */
 extern bool grn_search_dry(const GrnSearch *s);
 extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
-extern uint64_t grn_search_vain(const GrnSearch *s);	/* visits that count towards vain_limit */
+extern uint64_t grn_search_wasted(const GrnSearch *s);	/* visits that count towards wasted_limit */
 extern void grn_search_end(GrnSearch *s);
 
 #endif							/* GRN_SEARCH_H */

@@ -34,7 +34,7 @@ grn_count_dead(GrnSearch *s, Key key)
 bool
 grn_at_limit(GrnSearch *s)
 {
-	if (s->p.vain_limit > 0 && s->wasted >= s->p.vain_limit)
+	if (s->p.wasted_limit > 0 && s->wasted >= s->p.wasted_limit)
 		s->truncated = true;
 	return s->truncated;
 }
