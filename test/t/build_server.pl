@@ -302,7 +302,7 @@ SKIP:
 
 # a build of minutes; returns when it has begun there
 my $long = 'CREATE INDEX slow ON t USING grnnd (floats) WITH (t1 = 100, t2 = 100)';
-my $at_work = q(SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND state <> 'idle');
+my $at_work = q(SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND state <> 'idle' AND pid <> pg_backend_pid());
 
 # processes that a server has started and that are not its own
 sub builders
