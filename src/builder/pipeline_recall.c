@@ -105,11 +105,11 @@ typedef struct GrnTruth
 								 * all rows */
 	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices until the result is written */
 	QueryOutcome outcomes[GRN_MOST_QUERIES];
-	/* the round of queries in work */
 	size_t		item_bytes;
 	uint8_t    *items;			/* [nodes][item_bytes] own items, each made at its first visit;
 								 * NULL if rows are in the records' form, or without memory */
 	uint8_t    *item_states;	/* [nodes] ItemState */
+	/* the round of queries in work */
 	uint32_t	from;			/* first query of the round */
 	uint32_t	n;
 	GrnQueries	now;			/* the n queries of the round */

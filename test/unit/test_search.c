@@ -167,6 +167,41 @@ runs_allow_for_errors_of_estimates(void)
 	free_world(w);
 }
 
+/* Dead nodes among the near ones do not make such a run look for more than ef results. */
+static void
+dead_nodes_do_not_extend_runs(void)
+{
+	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
+	uint32_t	ef = 40;
+
+	for (uint32_t i = 0; i < N; i++)
+		if (i % 4 != 0)
+		{
+			record(w, i)->state = GRN_DEAD;
+			record(w, i)->ntids = 0;
+		}
+	for (uint32_t q = 0; q < QUERIES; q++)
+	{
+		uint64_t	visits[2];
+
+		for (int exact = 0; exact < 2; exact++)
+		{
+			GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(w->metric),
+				.ef = exact ? ef : ef + ef / 2, .ef_exact = exact ? ef : 0, .resumable = true, .dead_limit = N};
+			GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N + q));
+			uint32_t	entry = 0;
+
+			grn_search_entries(s, &entry, w->codes, w->factors, 1);
+			CHECK(grn_search_run(s) >= ef, "query %u", q);
+			visits[exact] = grn_search_visits(s);
+			grn_search_end(s);
+		}
+		CHECK(visits[1] < visits[0], "query %u: %llu visits, %llu for 1.5 ef", q,
+			  (unsigned long long) visits[1], (unsigned long long) visits[0]);
+	}
+	free_world(w);
+}
+
 /* Batches are disjoint, each in order, and together all there is. */
 static void
 resumed_searches_find_all(void)
@@ -657,6 +692,7 @@ main(void)
 	RUN(spanning_records);
 	RUN(small_lists);
 	RUN(runs_allow_for_errors_of_estimates);
+	RUN(dead_nodes_do_not_extend_runs);
 	RUN(resumed_searches_find_all);
 	RUN(resumable_changes_nothing);
 	RUN(disks_are_asked_ahead);

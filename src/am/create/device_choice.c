@@ -14,8 +14,6 @@
  * (test/bench/decisions.md).
  */
 #define GPU_START_SECONDS 0.35
-#define CPU_SECONDS_PER_ROW 40e-6
-#define CPU_SECONDS_PER_FLOAT 0.03e-6
 #define CPU_ALL 2				/* time of graph, codes, connecting and recall together, as a
 								 * multiple of the graph's */
 #define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* for the projection, once, on a single core */
@@ -39,8 +37,7 @@ cpu_seconds(const GrnndBuild *build, double rows)
 	double		cpus = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
 	return CPU_SECONDS_PER_DIM_SQUARED * build->dim * build->dim +
-		rows * (CPU_SECONDS_PER_ROW + CPU_SECONDS_PER_FLOAT * build->dim) /
-		Min(build->spec.threads, cpus);
+		grnnd_core_seconds(build, rows) / Min(build->spec.threads, cpus);
 }
 
 /* By this rule small builds together lose at most the cost of the GPU's start. */

@@ -6,6 +6,16 @@
 
 #include "am/create/build_state.h"
 
+/*
+ * Processor seconds of the graph of `rows` rows on a core, without the projection: 40 us a row and
+ * .03 us a number (test/bench/decisions.md).
+ */
+static inline double
+grnnd_core_seconds(const GrnndBuild *build, double rows)
+{
+	return rows * (40e-6 + 0.03e-6 * build->dim);
+}
+
 /* Whether a GPU, if the host has one, should build a graph of `rows` rows. */
 extern PGDLLEXPORT bool grnnd_worth_gpu(const GrnndBuild *build, double rows);
 /* Resolves grnnd.build_device = auto to the processor if the rows are too few for a GPU. */

@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "am/create/device_choice.h"
 #include "am/create/progress.h"
 #include "am/test_point.h"
 #include "builder/group_lists.h"
@@ -25,15 +26,13 @@
  * save no noticeable time.
  */
 #define MOST_SECONDS 0.1
-#define SECONDS_PER_ROW 40e-6
-#define SECONDS_PER_FLOAT 0.03e-6
 
 bool
 grnnd_builds_in_backend(const GrnndBuild *build, double rows)
 {
 	return grnnd_small_in_backend && build->spec.device != GRN_DEVICE_GPU &&
 		build->spec.remote == GRN_REMOTE_NONE &&
-		rows * (SECONDS_PER_ROW + SECONDS_PER_FLOAT * build->dim) <= MOST_SECONDS;
+		grnnd_core_seconds(build, rows) <= MOST_SECONDS;
 }
 
 /* ---- GrnMemory ---- */

@@ -93,33 +93,6 @@ is_bounded(const GrnSearch *s)
 		s->p.metric->surrogate_beam == 0 && !grn_codes_exact(s->p.codec);
 }
 
-/* Adds the distance of the result that was added last. */
-static void
-note_distance(GrnSearch *s, float distance)
-{
-	float	   *heap = s->farthest;
-	uint32_t	i = s->nfound - 1;
-
-	if (s->nfound <= s->p.ef_exact)
-	{
-		for (; i > 0 && heap[(i - 1) / 2] < distance; i = (i - 1) / 2)
-			heap[i] = heap[(i - 1) / 2];
-		heap[i] = distance;
-		return;
-	}
-	if (distance >= heap[0])
-		return;
-	i = 0;
-	for (uint32_t child; (child = 2 * i + 1) < s->p.ef_exact; i = child)
-	{
-		child += child + 1 < s->p.ef_exact && heap[child + 1] > heap[child];
-		if (distance >= heap[child])
-			break;
-		heap[i] = heap[child];
-	}
-	heap[i] = distance;
-}
-
 static void
 expand_coded(GrnSearch *s, Key key)
 {
@@ -134,7 +107,7 @@ expand_coded(GrnSearch *s, Key key)
 	{
 		grn_add_found(s, &s->now, s->now_kept);
 		if (s->farthest != NULL)
-			note_distance(s, s->now.distance);
+			keep_least(s->farthest, s->p.ef_exact, s->nfound - 1, s->now.distance);
 	}
 	else
 	{
@@ -254,12 +227,12 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 							   params->metric->power);
 		grn_place(s->place, params->layout->dim, params->codec->norm_unit, params->metric->power);
 	}
+	s->first = params->ef;
 	if (is_bounded(s))
 	{
 		uint32_t	longest = (uint32_t) (params->ef_exact * LONGEST_LIST);
 
 		s->farthest = store->alloc(store, params->ef_exact * sizeof(float));
-		s->first = params->ef;
 		s->p.ef = longest > params->ef ? longest : params->ef;
 	}
 	s->list = store->alloc(store, s->p.ef * sizeof(Key));
@@ -372,7 +345,7 @@ expand_all(GrnSearch *s)
 	else
 		while (expand_list(s))
 		{
-			if (s->ndead == 0 || s->nfound >= s->p.ef)
+			if (s->ndead == 0 || s->nfound >= s->first)
 				break;
 			if (grn_offer_entries(s) || grn_take_rejected(s))
 				continue;

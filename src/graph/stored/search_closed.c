@@ -92,32 +92,6 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, siz
 
 #define CHOSEN 2				/* number of lists (of ef) that one choice fills, about */
 
-/* Adds an estimate to the heap of the nearest and removes the farthest from a full heap. */
-static void
-note_nearest(GrnSearch *s, float estimate)
-{
-	float	   *heap = s->nearest;
-	uint32_t	n = s->p.nearest;
-	uint32_t	i = 0;
-
-	if (s->nnearest < n)
-	{
-		for (i = s->nnearest++; i > 0 && heap[(i - 1) / 2] < estimate; i = (i - 1) / 2)
-			heap[i] = heap[(i - 1) / 2];
-		heap[i] = estimate;
-		return;
-	}
-	for (uint32_t child; (child = 2 * i + 1) < n; i = child)
-	{
-		if (child + 1 < n && heap[child + 1] > heap[child])
-			child++;
-		if (heap[child] <= estimate)
-			break;
-		heap[i] = heap[child];
-	}
-	heap[i] = estimate;
-}
-
 /*
  * Counts the waiting rows from index `from` as offered, and adds the near ones to `nearest`.  A
  * row may come with two groups; the set `noted` makes the row count once.
@@ -140,7 +114,8 @@ note_offered(GrnSearch *s, size_t from)
 			if ((s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0]) &&
 				grn_set_add(s, &s->noted, s->rows.ids[from + i + near[j]], 0))
 			{
-				note_nearest(s, estimates[near[j]]);
+				keep_least(s->nearest, s->p.nearest, s->nnearest, estimates[near[j]]);
+				s->nnearest += s->nnearest < s->p.nearest;
 				n++;
 			}
 	}

@@ -96,7 +96,7 @@ struct GrnSearch
 	bool		truncated;
 	bool		recheck;		/* the list may lack expanded ids */
 
-	uint32_t	first;			/* with `farthest`: p.ef as the caller gave it */
+	uint32_t	first;			/* p.ef as the caller gave it */
 	float	   *farthest;		/* [ef_exact] max-heap of the least distances that this run has
 								 * found; NULL: the list alone ends a run */
 
@@ -318,6 +318,31 @@ heap_push(Key *heap, size_t *n, Key key)
 	for (; i > 0 && heap[(i - 1) / 2] > key; i = (i - 1) / 2)
 		heap[i] = heap[(i - 1) / 2];
 	heap[i] = key;
+}
+
+/* Adds x to a max-heap of the least `room` numbers; n: numbers added so far, or `room`. */
+static inline void
+keep_least(float *heap, uint32_t room, uint32_t n, float x)
+{
+	uint32_t	i = 0;
+
+	if (n < room)
+	{
+		for (i = n; i > 0 && heap[(i - 1) / 2] < x; i = (i - 1) / 2)
+			heap[i] = heap[(i - 1) / 2];
+		heap[i] = x;
+		return;
+	}
+	if (x >= heap[0])
+		return;
+	for (uint32_t child; (child = 2 * i + 1) < room; i = child)
+	{
+		child += child + 1 < room && heap[child + 1] > heap[child];
+		if (x >= heap[child])
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = x;
 }
 
 /* First slot for an id in a hash table of `slots` slots, a power of two. */
