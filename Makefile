@@ -9,7 +9,7 @@
 #   make check-all [PG_CONFIG=...] [CLIENTS=no] [VECTOR=...]   with what check leaves out to save time
 #   make check-soak [HOURS=24] [MINUTES=10] [SEED=1] [PG_CONFIG=...]   random tests for longer
 #   make check-assert [MAJORS="15 18"]   the same against servers with assertions, built for it
-#   make check-asan [PG_CONFIG=...]      tests under the address and undefined-behaviour sanitizers
+#   make check-asan [PG_CONFIG=...]      tests under the address and undefined-behavior sanitizers
 #   make check-valgrind [PG_CONFIG=...]  a few under Valgrind
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check [TROUBLE=yes] on a machine with a GPU; with builds that are killed

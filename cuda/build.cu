@@ -94,7 +94,7 @@ convert(Build &b)
 	return cudaSuccess;
 }
 
-/* Orders the rows, copies the digests into the new order, and finds the first neighbours. */
+/* Orders the rows, copies the digests into the new order, and finds the first neighbors. */
 static cudaError_t
 begin_graph(Build &b)
 {
@@ -157,7 +157,7 @@ report(Build &b)
 	GRN_TRY(cudaEventRecord(gpu->round[b.done & 1], gpu->device.stream));
 	if (b.done > 1)
 		GRN_TRY(cudaEventSynchronize(gpu->round[(b.done - 1) & 1]));
-	b.cancelled = !b.progress(b.progress_ctx, b.done, b.rounds);
+	b.canceled = !b.progress(b.progress_ctx, b.done, b.rounds);
 	return cudaSuccess;
 }
 
@@ -168,13 +168,13 @@ descend(Build &b)
 	const Tuning &t = b.gpu->plan.tuning;
 
 	b.rounds = t.first + (uint64_t) (t.outer - 1) * t.inner;
-	for (uint32_t outer = 0; outer < t.outer && !b.cancelled; outer++)
+	for (uint32_t outer = 0; outer < t.outer && !b.canceled; outer++)
 	{
 		uint32_t inner = outer == 0 ? t.first : t.inner;
 
 		if (outer > 0)
 			GRN_TRY(launch_reverse(b.gpu->device, b.graph, t.rho));
-		for (uint32_t i = 0; i < inner && !b.cancelled; i++)
+		for (uint32_t i = 0; i < inner && !b.canceled; i++)
 		{
 			GRN_TRY(launch_update_round(b.gpu->device, b.digests, b.graph, t.keep));
 			GRN_TRY(report(b));
@@ -237,7 +237,7 @@ finish(Build &b)
 
 /*
  * Decides whether digests of 8 bits are too coarse: for many vertices the distance of the nearest
- * neighbour is so small that rounding hides which neighbour is nearest (grn_least_fine()).  If so
+ * neighbor is so small that rounding hides which neighbor is nearest (grn_least_fine()).  If so
  * and if memory allows, sets *again, and the build starts over with digests in binary16.
  */
 static cudaError_t
@@ -247,7 +247,7 @@ widen_if_coarse(Build &b, bool *again)
 	uint32_t *d_count = (uint32_t *) (gpu->d_arena + gpu->plan.flag), count;
 
 	*again = false;
-	if (b.exact || b.digests.format != ROWS_S8 || b.cancelled)
+	if (b.exact || b.digests.format != ROWS_S8 || b.canceled)
 		return cudaSuccess;
 	GRN_TRY(launch_count_below(gpu->device, b.graph,
 							   grn_least_fine(gpu->plan.digest_dims), d_count));
@@ -281,7 +281,7 @@ build_tile(Build &b)
 		GRN_TRY(widen_if_coarse(b, &again));
 	} while (again);
 	GRN_TRY(cudaEventRecord(gpu->mark[2], stream));
-	if (!b.cancelled)
+	if (!b.canceled)
 		GRN_TRY(finish(b));
 	return cudaSuccess;
 }

@@ -2,7 +2,7 @@
  * cells.cu - finds the cells of rows for builds in parts (GrnCells in src/graph/grn.h),
  * while the rows are on the device to be digested.
  *
- * Tensor cores multiply rows by centres, after the mean of the centres is subtracted from
+ * Tensor cores multiply rows by centers, after the mean of the centers is subtracted from
  * both.  The row's own norm is left out because the norm adds the same number to all
  * scores of the row.
  */
@@ -41,7 +41,7 @@ launch_cells(const Device &device, const Cells &cells, const float *d_rows, uint
 			 uint32_t dim, float *d_products, uint32_t *d_home, uint32_t *d_guest)
 {
 	GRN_REQUIRE(cells.n > 0 && n > 0 && dim > 0);
-	GRN_TRY(launch_products(device, d_rows, n, dim, cells.d_mean, cells.d_centres,
+	GRN_TRY(launch_products(device, d_rows, n, dim, cells.d_mean, cells.d_centers,
 							cells.n, d_products));
 	cells_kernel<<<(n + 255) / 256, 256, 0, device.stream>>>(cells, n, d_products, d_home,
 															 d_guest);

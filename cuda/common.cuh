@@ -1,18 +1,18 @@
 /*
  * common.cuh - declarations that all kernel files share: checked calls, keys of
- * neighbours, sorts of a warp, random numbers, layouts of device memory, and the
+ * neighbors, sorts of a warp, random numbers, layouts of device memory, and the
  * launchers of each file.
  *
  * Words of the kernels:
  *   row        a vector of the caller's
  *   digest     the bytes that the descent compares instead of a row
  *   vertex     a row in the graph; its id is the row's position in the descent's order
- *   neighbour  a vertex to which another vertex has an edge
- *   candidate  a vertex that may become a neighbour
- *   pool       the neighbours that a vertex has during the descent, nearest first
+ *   neighbor  a vertex to which another vertex has an edge
+ *   candidate  a vertex that may become a neighbor
+ *   pool       the neighbors that a vertex has during the descent, nearest first
  *   inbox      candidates that other vertices have sent to a vertex
- *   list       the neighbours of a vertex in the finished graph
- *   occlude    the RNG rule: a neighbour y of v occludes x if y is nearer to v than x
+ *   list       the neighbors of a vertex in the finished graph
+ *   occlude    the RNG rule: a neighbor y of v occludes x if y is nearer to v than x
  *              is, and nearer to x than v is; the edge from v to x is not needed then
  *
  * Prefixes of pointers: d_ is device memory, h_ host memory, s_ shared memory.
@@ -51,7 +51,7 @@ constexpr int WARP = 32;
 constexpr uint32_t FULL = 0xffffffffu;
 
 /*
- * A neighbour in a pool or an inbox: ordinal << 32 | id.
+ * A neighbor in a pool or an inbox: ordinal << 32 | id.
  *
  * An ordinal has 24 bits, and ordinals order as squared distances do.  The ordinal of
  * 8-bit digests (of 256 dimensions at most) is the squared distance itself.  The ordinal
@@ -201,7 +201,7 @@ struct TileGraph
 /* Adjacency lists on the device. */
 struct Lists
 {
-	uint32_t *d_ids;	/* [n][degree], EMPTY_ID after the last neighbour */
+	uint32_t *d_ids;	/* [n][degree], EMPTY_ID after the last neighbor */
 	uint8_t	 *d_counts; /* [n] */
 };
 
@@ -209,7 +209,7 @@ struct Lists
 struct Tuning
 {
 	uint32_t inbox;		   /* capacity of an inbox, 32 to MAX_INBOX */
-	uint32_t random_edges; /* the paper's S: random neighbours of the first graph */
+	uint32_t random_edges; /* the paper's S: random neighbors of the first graph */
 	uint32_t bins;		   /* bins of the coarse order; 0: no coarse order */
 	uint32_t window;	   /* rows that each row is compared with for the first graph;
 						    * 0: none */
@@ -293,7 +293,7 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 }
 
 /*
- * Ends a vertex's list of `count` neighbours.  One warp stores the count and fills the
+ * Ends a vertex's list of `count` neighbors.  One warp stores the count and fills the
  * remaining slots with EMPTY_ID, because the whole list is copied to the host.
  */
 __device__ inline void
@@ -338,8 +338,8 @@ cudaError_t launch_choice(const Device &device, const Digests &digests, TileGrap
 						  uint32_t keep);
 /*
  * two_hop_join.cu: replaces the keys of the inbox that the next round reads by the
- * nearest of the neighbours' neighbours.  joins > 1: repeats the join, each time from the
- * neighbours found by the join before.  d_counts: [n] scratch.
+ * nearest of the neighbors' neighbors.  joins > 1: repeats the join, each time from the
+ * neighbors found by the join before.  d_counts: [n] scratch.
  */
 cudaError_t launch_joins(const Device &device, const Digests &digests, TileGraph &graph,
 						 uint32_t joins, uint8_t *d_counts);
@@ -369,7 +369,7 @@ cudaError_t launch_order(const Device &device, const Digests &digests,
 cudaError_t launch_gather(const Device &device, const Digests &digests,
 						  const uint32_t *d_order, uint8_t *d_rows, uint32_t *d_norms);
 /*
- * Draws up to 32 random neighbours of each vertex.  The neighbours become the pools, or the
+ * Draws up to 32 random neighbors of each vertex.  The neighbors become the pools, or the
  * inboxes that the next round reads.
  */
 cudaError_t launch_random_edges(const Device &device, const Digests &digests,
@@ -391,7 +391,7 @@ cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
-/* Sets *d_count to the number of vertices whose nearest neighbour has an ordinal below limit. */
+/* Sets *d_count to the number of vertices whose nearest neighbor has an ordinal below limit. */
 cudaError_t launch_count_below(const Device &device, const TileGraph &graph,
 							   uint32_t limit, uint32_t *d_count);
 /* Sorts the lists d_ids [n][degree] by distances of the rows d_rows [n][dim]. */
@@ -461,14 +461,14 @@ cudaError_t launch_apply(const Device &device, const Projection &projection,
 cudaError_t launch_products(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, const float *d_mean, const float *d_others,
 							uint32_t others, float *d_products);
-/* cells.cu: GrnCells in device memory.  padded_dims() gives the row length of d_centres. */
+/* cells.cu: GrnCells in device memory.  padded_dims() gives the row length of d_centers. */
 struct Cells
 {
 	uint32_t	 n;
-	const float *d_centres; /* [n][dim] centres minus their mean */
-	const float *d_mean;	/* [dim] the mean of the centres */
+	const float *d_centers; /* [n][dim] centers minus their mean */
+	const float *d_mean;	/* [dim] the mean of the centers */
 	const float
-		*d_bias; /* [n] squared norm of a centre (minus the mean) plus the centre's
+		*d_bias; /* [n] squared norm of a center (minus the mean) plus the center's
 				  * weight */
 	const float *d_across; /* [n][n] as in GrnCells */
 	float		 border;
@@ -482,7 +482,7 @@ struct MergeArgs
 {
 	Digests			digests;	/* of all rows */
 	const uint32_t *d_rows;		/* [count] rows to merge */
-	const uint32_t *d_lists[2]; /* [count][degree], EMPTY_ID after the last neighbour */
+	const uint32_t *d_lists[2]; /* [count][degree], EMPTY_ID after the last neighbor */
 	uint32_t		count, degree;
 	uint32_t		fill;	  /* occluded candidates fill lists up to this length */
 	uint32_t	   *d_ids;	  /* [count][degree] */

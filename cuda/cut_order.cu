@@ -137,7 +137,7 @@ template <int WARPS, int MOST> struct DirectionScratch
 
 /*
  * Finds the direction w in which the halves of a sample of n vertices differ most, by
- * 2-means.  The first two centres are the first vertex and the vertex farthest from the
+ * 2-means.  The first two centers are the first vertex and the vertex farthest from the
  * first.  Returns false if all vertices of the sample are equal.  All threads of a block
  * of WARPS warps must call the function, and all threads get the same result.
  */

@@ -554,8 +554,8 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	GRN_CHECK(build_tile(b), "the build on the GPU failed");
 	GRN_CHECK(cudaEventRecord(gpu->mark[3], stream), "the build on the GPU failed");
 	GRN_CHECK(cudaStreamSynchronize(stream), "the build on the GPU failed");
-	if (b.cancelled)
-		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was cancelled", NULL);
+	if (b.canceled)
+		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was canceled", NULL);
 	if (!gpu->named)
 	{
 		gpu->built = Lists {b.d_ids, b.d_counts};

@@ -69,10 +69,10 @@ typedef struct GrnGpuOptions
 {
 	uint64_t	memory_limit;	/* the most bytes of device memory that the build may take; 0: all
 								 * free memory */
-	bool		fill;			/* lists are filled up to the degree with near neighbours of
-								 * neighbours */
+	bool		fill;			/* lists are filled up to the degree with near neighbors of
+								 * neighbors */
 	/*
-	 * How often each vertex is compared with its neighbours' neighbours before edges are
+	 * How often each vertex is compared with its neighbors' neighbors before edges are
 	 * chosen anew.  Joins improve the graph and double the time.  0: never.
 	 */
 	uint32_t	joins;
@@ -163,7 +163,7 @@ extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, u
  * members[i] of all rows.  The digest of row i is at digests + members[i] * digest_bytes, or,
  * if digests is NULL, among the digests that `keeper` keeps, a handle of the same device.
  * Lists name rows by members[i].  grn_gpu_build() must be given ids, and GRN_INVALID_ID
- * follows the last neighbour of a list shorter than the degree.
+ * follows the last neighbor of a list shorter than the degree.
  */
 extern GrnGpuStatus grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests,
 										  const GrnGpu *keeper, const uint32_t *members,
@@ -298,7 +298,7 @@ extern GrnGpuStatus grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *digesting
 typedef struct GrnGpuMerge
 {
 	const uint32_t *rows;		/* [count] */
-	const uint32_t *lists;		/* [.][degree], GRN_INVALID_ID after the last neighbour */
+	const uint32_t *lists;		/* [.][degree], GRN_INVALID_ID after the last neighbor */
 	const uint32_t *positions[2];	/* [count] the rows' lists in `lists`; GRN_INVALID_ID: none */
 	uint64_t	count;
 	uint32_t   *ids;			/* [n][degree]; the lists of `rows` are written */

@@ -114,7 +114,7 @@ struct Build
 	GrnGpuProgressFn progress;
 	void			*progress_ctx;
 	uint64_t		 done, rounds; /* update rounds */
-	bool			 cancelled;
+	bool			 canceled;
 };
 
 /* The format of a source's rows: GrnGpuSource without addresses. */

@@ -1,14 +1,14 @@
 /*
- * initial_graph.cu - makes the graph that the descent begins with: S random neighbours of
- * each vertex (Algorithm 3, line 4), and a few near neighbours from a coarse order of the
+ * initial_graph.cu - makes the graph that the descent begins with: S random neighbors of
+ * each vertex (Algorithm 3, line 4), and a few near neighbors from a coarse order of the
  * rows.
  *
  * Some thousand random rows are the centroids of bins.  Each row is assigned to the bin
  * of the nearest centroid, rows are renumbered in the order of their bins, and each row
  * is compared with the `window` rows around its position.  The comparison is one matrix
  * product and takes less than half of the time of a round.  The window makes no
- * difference on SIFT.  If rows form many tight clusters, few random neighbours are in a
- * row's own cluster, and the window finds neighbours of the same cluster.
+ * difference on SIFT.  If rows form many tight clusters, few random neighbors are in a
+ * row's own cluster, and the window finds neighbors of the same cluster.
  */
 #include "row_formats.cuh"
 
@@ -506,7 +506,7 @@ warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
 }
 
 /*
- * Draws random neighbours; one warp handles one vertex.  The neighbours become the pool,
+ * Draws random neighbors; one warp handles one vertex.  The neighbors become the pool,
  * nearest first, or, if d_pool is NULL, the inbox that the next round reads.
  */
 template <class P, int SEG>
@@ -521,7 +521,7 @@ random_edges_kernel(const Digests digests, uint32_t edges, uint64_t seed, Key *d
 	if (v >= digests.n)
 		return;
 	uint32_t others = digests.n - 1;
-	bool	 all = others <= edges; /* Every other vertex becomes a neighbour. */
+	bool	 all = others <= edges; /* Every other vertex becomes a neighbor. */
 	uint32_t count = all ? others : edges, id = EMPTY_ID;
 
 	if (lane < count)

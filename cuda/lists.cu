@@ -9,7 +9,7 @@ constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
 constexpr int PW = MAX_POOL / WARP; /* keys of a pool that one lane holds */
 
-/* Sends v to the inboxes of its nearest rho * count neighbours; one warp handles one vertex. */
+/* Sends v to the inboxes of its nearest rho * count neighbors; one warp handles one vertex. */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	reverse_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
@@ -62,7 +62,7 @@ __launch_bounds__(FINISH_THREADS)
 		uint32_t slot = lane + WARP * w;
 
 		mine[w] = slot < npool ? d_pool[(size_t) v * pool + slot] : EMPTY_KEY;
-		/* Distances in binary16 may have put a neighbour into the pool twice. */
+		/* Distances in binary16 may have put a neighbor into the pool twice. */
 		uint32_t same = __match_any_sync(FULL, (uint32_t) mine[w]);
 
 		alive[w] = slot < npool && lane == __ffs(same) - 1;
@@ -177,7 +177,7 @@ __launch_bounds__(FINISH_THREADS)
 	exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,
 					   const uint32_t *d_order, uint32_t *d_ids, const uint8_t *d_counts)
 {
-	constexpr int AT_ONCE = 4; /* neighbours whose rows are loaded together */
+	constexpr int AT_ONCE = 4; /* neighbors whose rows are loaded together */
 	constexpr int HELD =
 		(GRN_MAX_DEGREE + WARP - 1) / WARP; /* keys that one lane holds */
 	uint32_t i = blockIdx.x * (FINISH_THREADS / WARP) + threadIdx.x / WARP;

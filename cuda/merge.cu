@@ -2,7 +2,7 @@
  * merge.cu - merges the two lists that a row has in the graphs of two parts into one
  * list, by the RNG rule over digests, for builds in parts.  One warp handles one row.
  *
- * Candidates are taken nearest first.  Each candidate is compared with the neighbours
+ * Candidates are taken nearest first.  Each candidate is compared with the neighbors
  * kept so far, four at a time.  Digests are read from global memory: the few dozen
  * digests that a warp works on remain in the first-level cache.
  */
@@ -21,8 +21,8 @@ struct MergeSpace
 {
 	Key		 *s_key;	 /* [2 * degree] candidates, later occluded candidates */
 	Key		 *s_sorted;	 /* [2 * degree] candidates, nearest first */
-	uint32_t *s_kept;	 /* [degree] indices into s_sorted of kept neighbours */
-	uint32_t *s_kept_id; /* [degree] ids of kept neighbours */
+	uint32_t *s_kept;	 /* [degree] indices into s_sorted of kept neighbors */
+	uint32_t *s_kept_id; /* [degree] ids of kept neighbors */
 
 	static __host__ __device__ inline size_t bytes(uint32_t degree)
 	{
@@ -192,7 +192,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 	}
 
 	/*
-	 * Merges the kept neighbours and the nearest refused candidates.  The position of a
+	 * Merges the kept neighbors and the nearest refused candidates.  The position of a
 	 * key is the number of keys before the key in both sequences.
 	 */
 	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;

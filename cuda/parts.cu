@@ -295,7 +295,7 @@ grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit
 
 /* ---- digest ---- */
 
-/* Returns the floats of uploaded cells: centres, mean, bias, across. */
+/* Returns the floats of uploaded cells: centers, mean, bias, across. */
 static size_t
 cells_floats(const GrnCells *cells)
 {
@@ -326,7 +326,7 @@ struct DigestLayout : Layout
 };
 
 /*
- * Uploads the cells.  The mean of the centres is subtracted, because products of small
+ * Uploads the cells.  The mean of the centers is subtracted, because products of small
  * numbers have small rounding errors.
  */
 static cudaError_t
@@ -334,7 +334,7 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
 	uint32_t n = cells->n, dim = cells->dim, width = padded_dims(dim);
 	size_t	 bytes = cells_floats(cells) * sizeof(float);
-	float	*h = (float *) calloc(1, bytes); /* centres [n][width], then mean, bias and
+	float	*h = (float *) calloc(1, bytes); /* centers [n][width], then mean, bias and
 											  * across */
 	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
 		  *h_across = h_bias + n;
@@ -343,13 +343,13 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 		return cudaErrorMemoryAllocation;
 	for (uint32_t c = 0; c < n; c++)
 		for (uint32_t j = 0; j < dim; j++)
-			h_mean[j] += cells->centres[(size_t) c * dim + j] / n;
+			h_mean[j] += cells->centers[(size_t) c * dim + j] / n;
 	for (uint32_t c = 0; c < n; c++)
 	{
 		h_bias[c] = cells->weights[c];
 		for (uint32_t j = 0; j < dim; j++)
 		{
-			float x = cells->centres[(size_t) c * dim + j] - h_mean[j];
+			float x = cells->centers[(size_t) c * dim + j] - h_mean[j];
 
 			h[(size_t) c * width + j] = x;
 			h_bias[c] += x * x;
@@ -357,7 +357,7 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 	}
 	memcpy(h_across, cells->across, (size_t) n * n * sizeof(float));
 	gpu->cells.n = n;
-	gpu->cells.d_centres = d_cells;
+	gpu->cells.d_centers = d_cells;
 	gpu->cells.d_mean = d_cells + (size_t) n * width;
 	gpu->cells.d_bias = gpu->cells.d_mean + width;
 	gpu->cells.d_across = gpu->cells.d_bias + n;
@@ -427,7 +427,7 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 				  "could not copy a projection");
 	if (e->cells)
 		GRN_CHECK(upload_cells(gpu, e->cells, (float *) (gpu->d_arena + space.cells)),
-				  "could not copy the parts' centres");
+				  "could not copy the parts' centers");
 	enable_peer_access(gpu, e);
 	return GRN_GPU_OK;
 }

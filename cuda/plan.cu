@@ -56,7 +56,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.window = 256;
 	t.outer = p.t1;
 	t.inner = p.t2;
-	/* The first outer iteration starts from random neighbours and needs more rounds. */
+	/* The first outer iteration starts from random neighbors and needs more rounds. */
 	t.first = p.t2 + (projected ? 1 : 2);
 	/*
 	 * Measured on GIST (960 dimensions): 1/2 of the degree has recall@10 .933 with 1016

@@ -119,7 +119,7 @@ mean_kernel(const float *d_sample, uint32_t count, uint32_t width, float *d_mean
 
 /* Subtracts the mean from d_sample [count][width]; d_transposed [width][padded]. */
 __global__ void
-centre_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
+center_kernel(float *d_sample, uint32_t count, uint32_t padded, uint32_t width,
 			  const float *d_mean, float *d_transposed)
 {
 	__shared__ float s_tile[32][33];
@@ -426,7 +426,7 @@ project_sample(const Device &device, const FitSpace &f, uint32_t digest_dims)
 
 /* Computes Q = orthonormal(Z). */
 static cudaError_t
-orthonormalise(const Device &device, const FitSpace &f, uint32_t digest_dims)
+orthonormalize(const Device &device, const FitSpace &f, uint32_t digest_dims)
 {
 	gram_kernel<<<dim3(digest_dims / 16, digest_dims / 16), dim3(16, 16), 0,
 				  device.stream>>>(f.d_z, digest_dims, f.width, f.d_gram);
@@ -466,7 +466,7 @@ fit_principal(const Device &device, const FitSpace &f, uint32_t dim, uint32_t di
 		args.k = f.padded;
 		args.d_c = f.d_z, args.ldc = f.width;
 		GRN_TRY(launch_gemm(device, args, OUT_ADD, splits));
-		GRN_TRY(orthonormalise(device, f, digest_dims));
+		GRN_TRY(orthonormalize(device, f, digest_dims));
 	}
 	return cudaSuccess;
 }
@@ -516,7 +516,7 @@ launch_fit(const Device &device, const FitArgs &args, Projection *projection)
 	mean_kernel<<<dim3((f.width + 255) / 256, (f.count + 63) / 64), 256, 0,
 				  device.stream>>>(f.d_sample, f.count, f.width, f.d_mean);
 	GRN_TRY(cudaGetLastError());
-	centre_kernel<<<dim3((f.width + 31) / 32, (f.padded + 31) / 32), dim3(32, 8), 0,
+	center_kernel<<<dim3((f.width + 31) / 32, (f.padded + 31) / 32), dim3(32, 8), 0,
 					device.stream>>>(f.d_sample, f.count, f.padded, f.width, f.d_mean,
 									 f.d_transposed);
 	GRN_TRY(cudaGetLastError());

@@ -24,7 +24,7 @@ struct Marks
 	}
 };
 
-/* Searches one level: marks and appends the unmarked neighbours of d_queue[first, last). */
+/* Searches one level: marks and appends the unmarked neighbors of d_queue[first, last). */
 __global__ void
 __launch_bounds__(SEARCH_THREADS)
 	level_kernel(Marks search, Lists graph, uint32_t degree, uint32_t *d_queue,

@@ -1,11 +1,11 @@
 /*
  * tile.cu - the update round of the descent.  A warp works on one vertex.  All pairs of
- * the vertex's neighbours and candidates are one tile of products on the tensor cores.
+ * the vertex's neighbors and candidates are one tile of products on the tensor cores.
  *
  * The kernel is RNN-Descent's UPDATE_NEIGHBORS (the paper's Algorithm 2) for all vertices
  * at the same time.  The paper's parallel version (Algorithm 4, paper/kernels.cu)
- * differs: pairs take effect one after the other in random order.  Here nearer neighbours
- * decide first, and a refused neighbour refuses no candidate.
+ * differs: pairs take effect one after the other in random order.  Here nearer neighbors
+ * decide first, and a refused neighbor refuses no candidate.
  * 1. The warp sorts pool and inbox by distance, takes the nearest 64 keys, and drops
  *    duplicates.
  * 2. The warp multiplies all pairs of rows: the lower triangle of the tile, in blocks of
@@ -50,7 +50,7 @@ struct TileArgs
 	const uint32_t *d_list_count; /* [1] */
 };
 
-/* Neighbours and candidates of a vertex, in the order of the tile. */
+/* Neighbors and candidates of a vertex, in the order of the tile. */
 template <int T> struct TileRows
 {
 	uint32_t id[T];
@@ -143,7 +143,7 @@ sort_key(Key key, uint32_t slot)
 /* Step 1: writes at most T distinct keys to rows, nearest first, and returns their number. */
 template <int T, int IW>
 __device__ inline int
-sorted_neighbours(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
+sorted_neighbors(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, int lane)
 {
 	uint32_t lo = sort_key(f.pool, lane), /* sorted already, except for T = 32 */
 		hi = FULL;
@@ -607,7 +607,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 		}
 		if (more)
 		{
-			m_next = sorted_neighbours<T, IW>(fetched, s.slot_id, s.rows[side], lane);
+			m_next = sorted_neighbors<T, IW>(fetched, s.slot_id, s.rows[side], lane);
 			stage_rows<SEG, T>(a, s.rows[side], m_next, s_digests, lane);
 			at += step;
 		}

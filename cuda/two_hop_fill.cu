@@ -1,9 +1,9 @@
 /*
  * two_hop_fill.cu - fills finished lists up to the degree with the nearest of the
- * neighbours' neighbours.
+ * neighbors' neighbors.
  *
- * An index record has room for `degree` neighbours whether the list is full or not, and a
- * search step estimates the distances of all neighbours from the one page that the step
+ * An index record has room for `degree` neighbors whether the list is full or not, and a
+ * search step estimates the distances of all neighbors from the one page that the step
  * reads.  Edges that the RNG rule refused therefore cost a query almost nothing, and save
  * search steps.  The build on cores fills lists in the same way (src/graph/construct).
  */
@@ -11,7 +11,7 @@
 
 /* Warps of a block: few, because large degrees take much shared memory. */
 constexpr int NEAR_WARPS = 2;
-/* The nearest SOURCES neighbours give their lists as candidates, as in the build on cores. */
+/* The nearest SOURCES neighbors give their lists as candidates, as in the build on cores. */
 constexpr uint32_t SOURCES = 6;
 constexpr int	   AT_ONCE = 4; /* rows that a lane loads together */
 
@@ -93,7 +93,7 @@ near_bytes(uint32_t degree, int bits)
 
 /*
  * Writes the list of v and, up to the degree, the nearest of the vertices in the lists of
- * v's SOURCES nearest neighbours, ordered by distance.  One warp handles one vertex.
+ * v's SOURCES nearest neighbors, ordered by distance.  One warp handles one vertex.
  * With d_order the result is the list of row d_order[v], and names rows.  Without d_order
  * the result is the list of v.
  */

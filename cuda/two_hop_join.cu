@@ -1,16 +1,16 @@
 /*
- * two_hop_join.cu - finds the nearest of each vertex's neighbours' neighbours.  The
+ * two_hop_join.cu - finds the nearest of each vertex's neighbors' neighbors.  The
  * vertex is compared with all of them.  The result gives the choice of edges better
  * candidates than pools alone.
  *
- * A descent keeps only neighbours that survive the prune, so a pool has few of the
+ * A descent keeps only neighbors that survive the prune, so a pool has few of the
  * vertices nearest to its own vertex.  One join of the finished lists finds most of the
  * nearest vertices.
  */
 #include "row_formats.cuh"
 
 constexpr int	   JOIN_WARPS = 4;	/* warps of a block */
-constexpr int	   JOIN_LIST = 32;	/* neighbours of a list that a join reads, one in each
+constexpr int	   JOIN_LIST = 32;	/* neighbors of a list that a join reads, one in each
 							   * lane */
 constexpr int	   JOIN_KEPT = 64;	/* sorted keys that a warp holds, two in each lane */
 constexpr int	   ROWS_A_LANE = 8; /* rows that a lane helps to compare at a time */
@@ -20,7 +20,7 @@ constexpr int	   PROBES = 8;		/* slots of the table that a search for an id trie
 struct JoinArgs
 {
 	Digests			digests;
-	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last neighbour */
+	const uint32_t *d_lists; /* [n][JOIN_LIST], EMPTY_ID after the last neighbor */
 	uint32_t	   *d_next;	 /* [n][JOIN_LIST] receives the nearest ids; NULL: d_keys
 					    * receives keys */
 	Key			   *d_keys;	 /* [n][inbox] */
@@ -185,7 +185,7 @@ offer_queue(const JoinArgs &a, JoinShared &s, NearestVertices &nearest, uint32_t
 		merge_pending(s, nearest, want, lane);
 }
 
-/* Finds the nearest vertices of a vertex's list and its neighbours' lists; one warp each. */
+/* Finds the nearest vertices of a vertex's list and its neighbors' lists; one warp each. */
 template <class P>
 __global__ void
 __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
@@ -213,7 +213,7 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 	for (int i = 0; i <= sources; i++)
 	{
 		/*
-		 * The vertex's own list comes first, then its neighbours' lists.  The next list
+		 * The vertex's own list comes first, then its neighbors' lists.  The next list
 		 * is loaded during the work on the current list.
 		 */
 		uint32_t id = list, source = __shfl_sync(FULL, own, i & 31);

@@ -16,7 +16,7 @@ CREATE FUNCTION grnnd_handler(internal) RETURNS index_am_handler
 
 CREATE ACCESS METHOD grnnd TYPE INDEX HANDLER grnnd_handler;
 
-COMMENT ON ACCESS METHOD grnnd IS 'nearest-neighbour graph (GRNND)';
+COMMENT ON ACCESS METHOD grnnd IS 'nearest-neighbor graph (GRNND)';
 
 -- What an operator class says of its type (support function 1) and metric (2).
 CREATE FUNCTION grnnd_type_vector(internal) RETURNS internal

@@ -12,7 +12,7 @@
 # check.sh assert - `make check-assert`: all but unit tests and kernels against PostgreSQL MAJORS
 # (15 and 18; 17 too) with assertions, which the first such run builds.
 # check.sh sanitize - `make check-asan`: SQL tests, and those of damaged pages, against PostgreSQL 18
-# (PG_CONFIG), where library and builder run under the address and undefined-behaviour
+# (PG_CONFIG), where library and builder run under the address and undefined-behavior
 # sanitizers.
 # check.sh valgrind - `make check-valgrind`: some SQL tests against a PostgreSQL 18 (PG_CONFIG) under
 # Valgrind.
@@ -90,7 +90,7 @@ unit()
 {
 	local log=$LOGS/$1.log steady=() status began=$SECONDS
 
-	# gcc 12's sanitizers do not survive the address randomisation of newer kernels.
+	# gcc 12's sanitizers do not survive the address randomization of newer kernels.
 	setarch -R true 2>/dev/null && steady=(setarch -R)
 	stage "$log" "${steady[@]}" make -C "$RUN/unit/test/unit" GRNND_ALL="$GRNND_ALL" "$2"
 	status=$?

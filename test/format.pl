@@ -99,9 +99,9 @@ sub depth
 }
 
 # pg_bsd_indent indents the lines that go on with a statement, but not those that go on with a
-# declaration.  Here those of an initialiser get a tab where they begin in no bracket or in a
+# declaration.  Here those of an initializer get a tab where they begin in no bracket or in a
 # brace; those that begin in parentheses move with the line that opened these.
-sub indent_initialisers
+sub indent_initializers
 {
 	my @lines = split /\n/, $_[0], -1;
 	my @open;					# brackets now open: [bracket, whether its line was moved]
@@ -164,12 +164,12 @@ die "$path: pg_bsd_indent failed\n", $text =~ /^(.*(?:INDENT|Command line).*\n)/
 
 # the type of a function, on a line of its own
 $text =~ s/^([A-Za-z][\w ]*?)[ \t]+(\*+)$/$1 $2/mg;
-# designated initialisers
+# designated initializers
 $text =~ s/,(?=\.[a-z_][\w.\[\]]* = )/, /g;
 # text is a name of variables here, and is no type but for one
 $text =~ s/(?<=[(,])( ?)text \* (?=\w+[,)])/$1text */g;
 $text =~ s/(\+\+|--)\* ?\(/$1*(/g;
-$text = show_extern(show_literals(indent_initialisers($text), \@hidden));
+$text = show_extern(show_literals(indent_initializers($text), \@hidden));
 die "$path: formatting would change more than spaces and comments\n"
 	if bare($given) ne bare($text);
 print $text;

@@ -9,7 +9,7 @@ use JSON::PP;
 chdir "$FindBin::Bin/.." or die;
 
 my $version = qr/^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([a-z][-0-9a-z]*)?$/i;
-my %licences = map { $_ => 1 } qw(agpl_3 apache_1_1 apache_2_0 artistic_1 artistic_2 bsd freebsd gfdl_1_2 gfdl_1_3 gpl_1
+my %licenses = map { $_ => 1 } qw(agpl_3 apache_1_1 apache_2_0 artistic_1 artistic_2 bsd freebsd gfdl_1_2 gfdl_1_3 gpl_1
 	gpl_2 gpl_3 lgpl_2_1 lgpl_3_0 mit mozilla_1_0 mozilla_1_1 openssl perl_5 postgresql qpl_1_0 ssleay sun zlib
 	open_source restricted unrestricted unknown);
 
@@ -49,7 +49,7 @@ wrong("unknown key $_") for grep { !$known{$_} && !/^x_/i } sort keys %$meta;
 wrong('name') if !term($meta->{name});
 wrong('version') if ($meta->{version} // '') !~ $version;
 wrong($_) for grep { !length($meta->{$_} // '') } qw(abstract maintainer);
-wrong('license') if !$licences{ $meta->{license} // '' };
+wrong('license') if !$licenses{ $meta->{license} // '' };
 wrong('meta-spec') if ($meta->{'meta-spec'}{version} // '') ne '1.0.0';
 wrong('release_status') if ($meta->{release_status} // 'stable') !~ /^(stable|testing|unstable)$/;
 wrong("tag '$_'") for grep { !length || length > 255 || m{[/\\\p{Cc}]} } @{ $meta->{tags} // [] };

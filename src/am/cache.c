@@ -19,7 +19,7 @@
 
 /*
  * Limits of the cache.  A description used by the current transaction stays, because callers hold
- * pointers to it.  A description takes a few kB, or 64 kB with a centre.  Beyond the limit the
+ * pointers to it.  A description takes a few kB, or 64 kB with a center.  Beyond the limit the
  * least recently used descriptions are freed.  The first scan adds the codec's arrays and the
  * hints, which have a budget of their own: a codec can take 24 MB and the hints of an index 4 MB,
  * and a query can scan a thousand partitions.
@@ -120,10 +120,10 @@ static bool
 are_placed(const GrnndMeta *meta, const GrnLayout *l, BlockNumber blocks)
 {
 	uint64		codec = pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
-	uint64		at = 2 + codec + meta->centre_pages;
+	uint64		at = 2 + codec + meta->center_pages;
 
 	if (meta->entry_block != 1 || meta->codec_block != 2 || meta->codec_pages != codec ||
-		(meta->centre_pages != 0 && meta->centre_pages != pages_of(l->dim)))
+		(meta->center_pages != 0 && meta->center_pages != pages_of(l->dim)))
 		return false;
 	if (meta->sig_bytes == 0)
 		return meta->book_pages == 0 && meta->sample_pages == 0 && meta->list_pages == 0 &&
@@ -187,8 +187,8 @@ grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *a
 		!grn_layout_of(layout, &spec) ||
 		layout->record_bytes != meta->record_bytes)
 		return "impossible record geometry";
-	if (meta->centre_pages > 0 && !grn_form(layout->form)->rotated)
-		return "a centre of vectors that have none";
+	if (meta->center_pages > 0 && !grn_form(layout->form)->rotated)
+		return "a center of vectors that have none";
 	if (!are_placed(meta, layout, blocks))
 		return "impossible places of its pages";
 	if (!are_lists_sound(meta))
@@ -312,7 +312,7 @@ read_meta(Relation index, GrnndMeta *meta, GrnndNotes *notes)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Reads floats from the pages of the codec or of the centre. */
+/* Reads floats from the pages of the codec or of the center. */
 static void
 read_floats(Relation index, BlockNumber block, uint32 pages, float *out, Size bytes)
 {
@@ -440,24 +440,24 @@ count_bytes(CacheEntry *entry)
 }
 
 /*
- * Reads the centre of own vectors, if the index has one.  Unlike the arrays, the centre lives as
+ * Reads the center of own vectors, if the index has one.  Unlike the arrays, the center lives as
  * long as the entry, because a scan needs it for every record until its end.
  */
 static void
-read_centre(Relation index, CacheEntry *entry)
+read_center(Relation index, CacheEntry *entry)
 {
 	GrnndIndex *ix = &entry->ix;
 	Size		bytes = ix->meta.dim * sizeof(float);
-	float	   *x = (float *) ix->centre.x;
+	float	   *x = (float *) ix->center.x;
 
-	if (ix->meta.centre_pages == 0 || ix->layout.centre != NULL)
+	if (ix->meta.center_pages == 0 || ix->layout.center != NULL)
 		return;
 	/* an error during an earlier read may have left the memory allocated */
 	if (x == NULL)
-		ix->centre.x = x = MemoryContextAlloc(entry->context, bytes);
-	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.centre_pages, x, bytes);
-	grn_centre_make(&ix->centre, ix->key.metric->comparison, x, ix->meta.dim);
-	ix->layout.centre = &ix->centre;
+		ix->center.x = x = MemoryContextAlloc(entry->context, bytes);
+	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.center_pages, x, bytes);
+	grn_center_make(&ix->center, ix->key.metric->comparison, x, ix->meta.dim);
+	ix->layout.center = &ix->center;
 	count_bytes(entry);
 }
 
@@ -479,7 +479,7 @@ fill_entry(Relation index, CacheEntry *entry)
 		return;
 	/* an error may have left incomplete arrays */
 	drop_arrays(entry);
-	read_centre(index, entry);
+	read_center(index, entry);
 	codec_bytes = sizeof(float) *
 		grn_codec_floats(ix->meta.dim, grn_code_dims(ix->encoder.shape));
 	short_bytes = sizeof(int16) * grn_code_dims(ix->encoder.shape) * ix->meta.dim;
@@ -724,11 +724,11 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 	copy->encoder.mean = copy->codec.mean = codec;
 	copy->encoder.basis = copy->codec.basis = codec + copy->meta.dim;
 	copy->encoder.short_basis = copy->codec.short_basis = NULL;
-	if (copy->layout.centre != NULL)
+	if (copy->layout.center != NULL)
 	{
-		copy->centre.x = memcpy(palloc(copy->meta.dim * sizeof(float)), copy->centre.x,
+		copy->center.x = memcpy(palloc(copy->meta.dim * sizeof(float)), copy->center.x,
 								copy->meta.dim * sizeof(float));
-		copy->layout.centre = &copy->centre;
+		copy->layout.center = &copy->center;
 	}
 	if (copy->books != NULL)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,

@@ -225,7 +225,7 @@ check_record(IndexCheck *c, const GrnRecord *rec, uint32 id, const void *vec)
 	{
 		for (uint32 i = 1; i < rec->count; i++)
 			if (grn_find_id(ids, i, ids[i]) >= 0)
-				grnnd_report_record(c, id, "repeated neighbour", ids[i]);
+				grnnd_report_record(c, id, "repeated neighbor", ids[i]);
 		grnnd_reach_note(&c->reach, id, ids, rec->count);
 	}
 	if ((rec->flags & GRN_KILLED) != 0)
@@ -362,8 +362,8 @@ check_edges(IndexCheck *c, const GrnRecord *rec, uint32 id)
 			continue;
 		else if (make_mark(hash_edge(c, &edge), state) != mark)
 			grnnd_report_record(c, id, l->sig_bytes == 0 ?
-								"holds another code than the record itself of neighbour" :
-								"holds another code or signature than the record itself of neighbour", y);
+								"holds another code than the record itself of neighbor" :
+								"holds another code or signature than the record itself of neighbor", y);
 	}
 }
 
@@ -537,7 +537,7 @@ check_index(IndexCheck *c, bool heapallindexed)
 
 	/* the codec's pages are unused until a fit writes them */
 	for (uint32 i = c->ix->meta.fit_state == GRNND_UNFITTED ? c->ix->meta.codec_pages : 0;
-		 i < c->ix->meta.codec_pages + c->ix->meta.centre_pages; i++)
+		 i < c->ix->meta.codec_pages + c->ix->meta.center_pages; i++)
 		(void) grnnd_copy_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
 	first_pass(c, page);
 	check_entries(c, page);

@@ -17,7 +17,7 @@
 
 /*
  * Tolerances for another processor's arithmetic.  LENGTH_TOLERANCE, a share of the vector's
- * length: normalising and rounding a row rounds each number a few times, by 6e-8 each; 16 times
+ * length: normalizing and rounding a row rounds each number a few times, by 6e-8 each; 16 times
  * are allowed.  ERROR_TOLERANCE, a share of the error: the error is the root of a sum of at most
  * 16,000 squares, each rounded by 6e-8, in an order that depends on the processor.
  */

@@ -55,20 +55,20 @@
 #define PATH_PER_LOG2_ROWS 0.3
 
 /*
- * The share of new neighbours, each of which is visited without codes.  EXPLAIN counts for 40
+ * The share of new neighbors, each of which is visited without codes.  EXPLAIN counts for 40
  * expansions of degree 32: 838 visits of 20,000 sentences, 1,078 of 5,000 random rows of 384
  * dimensions.
  */
-#define NEW_NEIGHBOURS 0.75
+#define NEW_NEIGHBORS 0.75
 
 /*
- * The cost of a neighbour in a visit, in operators: the estimate from a code, and the place among
+ * The cost of a neighbor in a visit, in operators: the estimate from a code, and the place among
  * the candidates.  A visit takes 0.7 to 1.4 microseconds at degree 32, 0.4 of the time for the
- * page.  In few dimensions most neighbours are candidates already: only some for each dimension
+ * page.  In few dimensions most neighbors are candidates already: only some for each dimension
  * count.
  */
-#define NEIGHBOUR_COST 2
-#define NEIGHBOURS_PER_DIMENSION 4
+#define NEIGHBOR_COST 2
+#define NEIGHBORS_PER_DIMENSION 4
 
 /*
  * The price of a page in memory, in prices of a page that is read in order: 0.4 microseconds.
@@ -102,7 +102,7 @@
  */
 #define ROW_IN_READS 3
 /*
- * Expansions for a further row without codes, whose new neighbours are visited: the lead in strict
+ * Expansions for a further row without codes, whose new neighbors are visited: the lead in strict
  * order.  4,000 sparse rows, LIMIT 100 instead of 10: 46 visits a row.
  */
 #define ROW_EXPANSIONS 2
@@ -346,7 +346,7 @@ visit_cost(const Shape *shape, double random_page, double seq_page)
 
 	if (shape->codes)
 		return page + cpu_index_tuple_cost +
-			Min(shape->degree, NEIGHBOURS_PER_DIMENSION * shape->dim) * NEIGHBOUR_COST *
+			Min(shape->degree, NEIGHBORS_PER_DIMENSION * shape->dim) * NEIGHBOR_COST *
 			cpu_operator_cost;
 	return page * PLAIN_VISIT + cpu_index_tuple_cost + distance_cost(shape->stored);
 }
@@ -427,8 +427,8 @@ known_part(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 }
 
 /*
- * Returns the visits of `expansions` expansions.  Without codes each new neighbour is visited, and
- * new neighbours become rare as visits increase.
+ * Returns the visits of `expansions` expansions.  Without codes each new neighbor is visited, and
+ * new neighbors become rare as visits increase.
  */
 static double
 visits_of(const Shape *shape, double expansions)
@@ -436,7 +436,7 @@ visits_of(const Shape *shape, double expansions)
 	if (shape->codes)
 		return Min(expansions, shape->rows);
 	return shape->rows *
-		(1 - exp(-expansions * NEW_NEIGHBOURS * shape->degree / shape->rows));
+		(1 - exp(-expansions * NEW_NEIGHBORS * shape->degree / shape->rows));
 }
 
 /*
@@ -616,7 +616,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	GrnndFirstRows wanted = path->indexorderbys == NIL ? GRNND_WRONG_VALUES
 		: grnnd_first_rows(root, path);
 
-	*correlation = 0;			/* neighbours lie anywhere in the table */
+	*correlation = 0;			/* neighbors lie anywhere in the table */
 	if (wanted == GRNND_WRONG_VALUES || wants_no_vector(path))
 	{
 		*startup = IMPOSSIBLE_COST;
@@ -645,7 +645,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	row = (shape.exact ? EXACT_ROW_IN_VISITS : ROW_IN_VISITS) * shape.beam;
 	first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
 	if (!shape.codes)
-		row += ROW_EXPANSIONS * NEW_NEIGHBOURS * shape.degree;
+		row += ROW_EXPANSIONS * NEW_NEIGHBORS * shape.degree;
 	row = Min(row, known_limit_price(root, path->indexinfo, &shape));
 
 	search.first = first * visit;

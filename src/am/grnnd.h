@@ -61,7 +61,7 @@ typedef enum GrnndFitState		/* on disk: never renumber */
 {
 	GRNND_FITTED = 0,			/* records have codes, or have no room for codes */
 	GRNND_UNFITTED = 1,			/* records have room for codes, but hold none yet */
-	GRNND_FILLING = 2			/* the codec is on its pages: every new or changed neighbour list
+	GRNND_FILLING = 2			/* the codec is on its pages: every new or changed neighbor list
 								 * gets codes; older lists may lack codes */
 } GrnndFitState;
 
@@ -87,7 +87,7 @@ typedef struct GrnndMeta
 	uint32		metric;			/* 16: GrnMetric */
 	uint32		dim;			/* 20: dimensions of own vectors in the graph */
 	/* the next six fields and dim determine the records' layout (grn_layout_of()) */
-	uint32		degree;			/* 24: maximum number of neighbours of a record */
+	uint32		degree;			/* 24: maximum number of neighbors of a record */
 	GrnCodeShape shape;			/* 28: shape of codes that records have room for */
 	uint32		ncolumns;		/* 36: filter columns */
 	uint32		form;			/* 40: GrnForm of own vectors */
@@ -111,8 +111,8 @@ typedef struct GrnndMeta
 	uint32		build_nodes;	/* 132: number of nodes written by the build */
 	uint32		fit_state;		/* 136: GrnndFitState */
 	uint32		judged;			/* 140: number of ids when codes were last judged, or 0 */
-	uint32		codes_ignored;	/* 144: 1 if codes cannot tell neighbours apart: records keep
-								 * codes, and searches ignore them */
+	uint32		codes_ignored;	/* 144: 1 if codes cannot tell neighbors apart: records keep codes,
+								 * and searches ignore them */
 	BlockNumber book_block;		/* 148: first of book_pages consecutive blocks with a GrnSigBook
 								 * for each column, as many as fit a page */
 	uint32		book_pages;		/* 152: 0 without signatures */
@@ -124,12 +124,12 @@ typedef struct GrnndMeta
 	uint8		list_scale;		/* 171: log2 of the number of nodes, rounded down, when a fit began
 								 * the lists; 0: the build's lists */
 	uint32		list_buckets;	/* 172: buckets of each column; 0 without lists */
-	uint32		centre_pages;	/* 176: pages of the centre, behind the codec's pages; 0: no centre */
+	uint32		center_pages;	/* 176: pages of the center, behind the codec's pages; 0: no center */
 	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 180: 16 bytes each */
 	pg_crc32c	crc;			/* checksum of all bytes before */
 } GrnndMeta;
 
-StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, centre_pages) == 176 &&
+StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, center_pages) == 176 &&
 				 offsetof(GrnndMeta, crc) == 180 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
 				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
 				 offsetof(GrnndMeta, list_generation) == 130 &&
@@ -274,7 +274,7 @@ typedef struct GrnndIndex
 	GrnndMeta	meta;
 	GrnndNotes	notes;
 	GrnLayout	layout;
-	GrnCentre	centre;			/* centre of own vectors; see layout.centre */
+	GrnCenter	center;			/* center of own vectors; see layout.center */
 	GrnCodec	codec;			/* codec for estimates; without codes while unfitted or filling,
 								 * and if codes are ignored */
 	GrnCodec	encoder;		/* codec for codes to be written; without codes while unfitted */
@@ -294,7 +294,7 @@ grnnd_rounding_error(const GrnndIndex *ix, const GrnRecord *rec)
 	return grn_form(ix->layout.form)->rotated ? rec->error : 0;
 }
 
-/* Does every record have its code and the codes of its neighbours? */
+/* Does every record have its code and the codes of its neighbors? */
 static inline bool
 grnnd_has_codes(const GrnndIndex *ix)
 {

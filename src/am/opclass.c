@@ -36,8 +36,8 @@ grnnd_key(Relation index)
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,
 										index->rd_opcintype[0], &key);
-	if (problem == NULL && key.metric->normalised &&
-		grn_form(key.type->form)->normalise == NULL)
+	if (problem == NULL && key.metric->normalized &&
+		grn_form(key.type->form)->normalize == NULL)
 		problem = psprintf("wants vectors of length 1, which those of type %s cannot be",
 						   key.type->name);
 	if (problem != NULL)
@@ -195,7 +195,7 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 						value_dim, dim),
 				 errhint("The index is of a column or an expression with a fixed number of dimensions.")));
 	key->type->load(plain, dim, grn_form_begin(form, out));
-	indexed = !key->metric->normalised || grn_form_normalise(form, out, n);
+	indexed = !key->metric->normalized || grn_form_normalize(form, out, n);
 	if (n != dim)
 		round_to_half(out, n);
 	if (plain != value)

@@ -23,7 +23,7 @@
 
 /*
  * Bounds of hnsw's parameters, as in pgvector.  m links in each layer, and twice as many in the
- * lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbours are not worth their
+ * lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbors are not worth their
  * bytes: src/graph/stored/README, "Degrees instead of hnsw's m".
  */
 #define MIN_M 2
@@ -58,7 +58,7 @@ grnnd_init_options(void)
 	LOCKMODE	lock = ShareUpdateExclusiveLock;
 
 	kind = add_reloption_kind();
-	add_int_reloption(kind, "degree", "Largest number of neighbours that a record keeps",
+	add_int_reloption(kind, "degree", "Largest number of neighbors that a record keeps",
 					  0, GRN_MIN_DEGREE, GRN_MAX_DEGREE, lock);
 #ifdef GRNND_TEST_POINTS
 	add_int_reloption(kind, "t1", "Outer iterations", 0, 1, MAX_ITERATIONS, lock);
@@ -66,7 +66,7 @@ grnnd_init_options(void)
 #endif
 	add_int_reloption(kind, "seed", "Seed of the build's random numbers",
 					  0, 0, INT_MAX, lock);
-	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbours in each record",
+	add_bool_reloption(kind, "codes", "Keep compact codes of the neighbors in each record",
 					   true, lock);
 	add_enum_reloption(kind, "layout", "How records keep their vectors", layouts,
 					   GRN_KEEP_DEFAULT,
@@ -131,7 +131,7 @@ notice_hnsw_options(const GrnndOptions *opts)
 }
 
 /*
- * The maximum number of neighbours of a record: `degree`, else from m, else the default for these
+ * The maximum number of neighbors of a record: `degree`, else from m, else the default for these
  * dimensions and columns.  hnsw's own default of m counts as not given, because clients send it
  * unasked.  A larger m never lowers the degree below the default.
  */

@@ -33,7 +33,7 @@ touch(const GrnndStore *store, Page page, uint32 id)
 
 	__builtin_prefetch(page);
 	__builtin_prefetch((const char *) page + BLCKSZ - sizeof(GrnndSpecial));
-	if (store->base.skips_neighbours)
+	if (store->base.skips_neighbors)
 	{
 		grnnd_touch_bytes(from, l->off_ids);
 		grnnd_touch_bytes(from + l->off_vec, l->vec_first);

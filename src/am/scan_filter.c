@@ -15,7 +15,7 @@
 #include "am/sample.h"
 
 /*
- * Microseconds of one core: a visit of the graph, a visit by a list, which reads no neighbours, a
+ * Microseconds of one core: a visit of the graph, a visit by a list, which reads no neighbors, a
  * page of a list, and a row of a list.  Measured on a million SIFT descriptors (records of 1,100
  * bytes, codes of 20) and a million sentence embeddings (2,000 and 40).
  */

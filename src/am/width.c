@@ -28,7 +28,7 @@
 /*
  * Constants of the estimate how often the nearest row is missed.  In most data searches miss the
  * nearest row 0 to .7 times as often as one of the ten nearest, but 1 to 1.4 times if near rows
- * are no neighbours of each other (test/bench/recall/results.md).  Counted misses distinguish the
+ * are no neighbors of each other (test/bench/recall/results.md).  Counted misses distinguish the
  * two cases only in large numbers, so the estimate starts from MISSES_BEFORE misses of the ten
  * nearest and FIRST_BEFORE times as many of the nearest.  A query misses a row at several widths,
  * so the variance of such counts is MISSED_TOGETHER times the variance of independent misses (.9

@@ -16,9 +16,9 @@
 #define LEAST_PART_ROWS 1024	/* a build with fewer rows is never cut into parts */
 
 #define COARSE_PROBES 512		/* sampled rows that judge the digests */
-#define COARSE_NEIGHBOUR 8		/* a row is crowded if its neighbour of this number is nearer than
+#define COARSE_NEIGHBOR 8		/* a row is crowded if its neighbor of this number is nearer than
 								 * COARSE allows */
-#define COARSE 1e-3f			/* limit of a crowded row's neighbour distance, as a share of the
+#define COARSE 1e-3f			/* limit of a crowded row's neighbor distance, as a share of the
 								 * row's distance from the mean */
 #define MOST_COARSE 0.1			/* digests are too coarse if a larger share of the sample is
 								 * crowded */
@@ -81,7 +81,7 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 
 /*
  * Whether the GPU's digests, of at most 11 bits a value, are too coarse to have told the rows
- * apart.  Digests are too coarse if neighbours are very near each other compared with the rows'
+ * apart.  Digests are too coarse if neighbors are very near each other compared with the rows'
  * distance from the mean.  The test takes the distances in the lists of a sample of rows, and
  * ignores equal rows.
  */
@@ -105,7 +105,7 @@ too_coarse(const GrnGraphJob *job)
 	for (size_t i = 0; i < probes; i++)
 	{
 		size_t		v = rows->n * i / probes;
-		uint32_t	count = graph->counts[v] < COARSE_NEIGHBOUR ? graph->counts[v] : COARSE_NEIGHBOUR;
+		uint32_t	count = graph->counts[v] < COARSE_NEIGHBOR ? graph->counts[v] : COARSE_NEIGHBOR;
 		float		d = count == 0 ? 0 : grn_row_distance(rows, grn_row(rows, v),
 														  grn_row(rows, graph->ids[v * graph->degree + count - 1]));
 

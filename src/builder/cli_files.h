@@ -17,7 +17,7 @@ typedef struct GrnVectors
 } GrnVectors;
 
 /*
- * Reads the first `most` rows (0: all).  Rows are normalised for cosine, and have room for
+ * Reads the first `most` rows (0: all).  Rows are normalized for cosine, and have room for
  * grn_row_floats() floats.
  */
 extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most,
@@ -25,7 +25,7 @@ extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size
 extern void grn_free_vectors(GrnVectors *v);
 /* The file has int32 rows, int32 columns, then the rows. */
 extern bool grn_read_ibin(const char *path, int32_t **values, size_t *rows, size_t *columns);
-/* Writes a graph as .ibin: each list has `degree` numbers, -1 after the last neighbour. */
+/* Writes a graph as .ibin: each list has `degree` numbers, -1 after the last neighbor. */
 extern bool grn_write_graph(const char *path, const GrnGraph *graph);
 
 /* Parses the value of --metric into a const GrnMetricInfo *; a GrnOption.take function. */

@@ -17,7 +17,7 @@ grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err)
 		return grn_fail(failure, "53200", other,
 						"the graph does not fit into the GPU's memory: %s", err->text);
 	if (err->status == GRN_GPU_CANCELLED)
-		return grn_fail(failure, "57014", "", "the build was cancelled");
+		return grn_fail(failure, "57014", "", "the build was canceled");
 	return grn_fail(failure, "58000", other, "the GPU cannot build: %s", err->text);
 }
 

@@ -109,7 +109,7 @@ lay_out_series(GrnPartsBuild *p, Series *s, void *workspace)
 
 /*
  * Begins or ends the time of random reads of an array on a disk.  Cells come from a sample, the
- * rows of a part lie in several places, and the merge goes from a row to its neighbours.  Without
+ * rows of a part lie in several places, and the merge goes from a row to its neighbors.  Without
  * this hint the kernel would read more pages around each requested page, and drop pages that are
  * needed next.
  */

@@ -1,9 +1,9 @@
 /*
  * parts_merge.c - merges the lists of all parts into a graph, on the processor's cores.
  *
- * The merge compares each row with its neighbours in two parts, and these neighbours with each
- * other.  The neighbours of text embeddings are spread over all rows.  If such rows are floats on a
- * disk, memory cannot hold the neighbours of even a few rows, and the disk would be read many times
+ * The merge compares each row with its neighbors in two parts, and these neighbors with each
+ * other.  The neighbors of text embeddings are spread over all rows.  If such rows are floats on a
+ * disk, memory cannot hold the neighbors of even a few rows, and the disk would be read many times
  * over.  So the merge compares projections of a few bytes a row, like the descent
  * (graph/construct/projection.h), because memory holds the projections of many more rows.
  */
@@ -15,7 +15,7 @@
 #include "graph/construct/projection.h"
 #include "graph/file_pages.h"
 
-#define COARSE_SAMPLE 1024		/* rows that test whether bytes tell neighbours apart */
+#define COARSE_SAMPLE 1024		/* rows that test whether bytes tell neighbors apart */
 
 /* Rows projected to bytes. */
 typedef struct Bytes
@@ -57,7 +57,7 @@ project_range(void *arg, int worker, size_t begin, size_t end)
 					 b->terms + 2 * begin);
 }
 
-/* Whether bytes tell the nearest neighbours of a sample of rows apart (grn_least_fine()). */
+/* Whether bytes tell the nearest neighbors of a sample of rows apart (grn_least_fine()). */
 static bool
 bytes_are_fine(const GrnPartsBuild *p, const GrnTile *tile, uint32_t dims)
 {

@@ -94,7 +94,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 		p->max_code_dims = 0;
 	}
 	r->shape = GRN_NO_CODES;
-	r->centred = spec->near.k == 0 && grn_has_centre((GrnForm) r->form, p->rows.n);
+	r->centered = spec->near.k == 0 && grn_has_center((GrnForm) r->form, p->rows.n);
 	if (!grn_result_layout(&p->layout, spec, r))
 		return grn_fail(failure, "54000", "Build with a smaller degree.",
 						"a record of degree %u does not fit a page", r->degree);
@@ -122,7 +122,7 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
 /*
  * Whether rows that memory does not hold may stay where they were collected.  A GPU that builds the
  * graph as a whole reads the rows once, in their order, as do all steps that work on single rows.
- * Later steps read vertices in another order, so the rows of neighbouring vertices are scattered.
+ * Later steps read vertices in another order, so the rows of neighboring vertices are scattered.
  * Half of memory must therefore hold the data kept of each vertex: first lists and codes, and then
  * own vectors, in a form different from the rows.  The layout must be chosen.
  */
@@ -279,7 +279,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
 	GrnWorkNeeds needs = {.rows = p->build->n, .nodes = p->rows.n, .dim = p->rows.dim, .degree = r->degree,
-		.code_bytes = grn_most_code_bytes(&p->costs), .code_dims = p->max_code_dims, .centred = r->centred,
+		.code_bytes = grn_most_code_bytes(&p->costs), .code_dims = p->max_code_dims, .centered = r->centered,
 		.placed_bytes = p->placed_bytes};
 	GrnWork		w;
 	char	   *work;
@@ -307,7 +307,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	p->graph = (GrnGraph) {.n = (uint32_t) p->rows.n, .degree = r->degree, .ids = w.ids, .counts = w.counts};
 	p->codes = w.codes;
 	p->codec_floats = w.codec;
-	p->centre = w.centre;
+	p->center = w.center;
 	p->scratch = w.scratch;
 	p->kept_bytes = w.kept_bytes;
 	p->work_bytes = w.bytes;
@@ -565,7 +565,7 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	grn_progress_phase(&p->beside, GRN_PHASE_CODES, p->graph.n);
 	p->parallel = &p->beside.parallel;
 	grn_pipeline_choose_entries(p);
-	grn_pipeline_choose_centre(p);
+	grn_pipeline_choose_center(p);
 	coded = grn_pipeline_make_codes(p, failure);
 	meanwhile = grn_seconds();
 	pthread_join(thread, NULL);
@@ -623,7 +623,7 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(p));
 	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
 	grn_pipeline_choose_entries(p);
-	grn_pipeline_choose_centre(p);
+	grn_pipeline_choose_center(p);
 	r->sec_connect = grn_lap(&since);
 	if (!grn_pipeline_make_codes(p, failure))
 		return false;

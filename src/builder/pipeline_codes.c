@@ -1,6 +1,6 @@
 /*
  * pipeline_codes.c - the codes of a build: fits the codec, encodes all vertices, and judges whether
- * codes order neighbours well enough.  Also computes the centre of own vectors.
+ * codes order neighbors well enough.  Also computes the center of own vectors.
  */
 #include "builder/pipeline_impl.h"
 
@@ -18,20 +18,20 @@
 #define STRETCH ((uint64_t) 131072)
 
 /*
- * Vertices in the second judgement, if the first judgement of a few vertices is unclear.  Longer
+ * Vertices in the second judgment, if the first judgment of a few vertices is unclear.  Longer
  * codes make an index of 250,000 Gaussian rows half as large again if a twelfth of the vertices is
  * poor, so the choice of longer codes must not depend on chance.
  */
 #define JUDGED_CLOSELY 8192
-#define JUDGED_ON_DISK 2048		/* the same for rows beyond memory, where each neighbour may cost a
+#define JUDGED_ON_DISK 2048		/* the same for rows beyond memory, where each neighbor may cost a
 								 * read of the disk */
 
-#define CENTRE_ROWS 4096		/* sampled rows whose mean is the centre of own vectors */
-#define FAR_FROM_CENTRE 4		/* rows farther from the mean than this multiple of the median
+#define CENTER_ROWS 4096		/* sampled rows whose mean is the center of own vectors */
+#define FAR_FROM_CENTER 4		/* rows farther from the mean than this multiple of the median
 								 * distance do not count */
 
 /*
- * If codes do not tell neighbours apart, codes become LONGER times as long if at most a share
+ * If codes do not tell neighbors apart, codes become LONGER times as long if at most a share
  * FEW_POOR of the vertices is poor, otherwise as long as possible.  Measured on 100,000 Gaussian
  * rows of 48 dimensions, where 12% of the vertices are poor with 12 bytes: 11,116 pages with 16
  * bytes (4% poor), 14,290 pages with 24 bytes.
@@ -50,7 +50,7 @@ typedef struct Encoding
 	bool		own;			/* the loop makes own vectors */
 	bool		compares;		/* the loop compares rows with the queries that measure recall */
 	GrnLayout	layout;			/* layout of own vectors */
-	GrnCentre	centre;			/* centre of own vectors */
+	GrnCenter	center;			/* center of own vectors */
 } Encoding;
 
 GrnCodecFit
@@ -112,10 +112,10 @@ encode_rows(GrnPipeline *p)
 
 	if (!e.codes && !e.own)
 		return;
-	if (p->result->centred)
+	if (p->result->centered)
 	{
-		grn_centre_make(&e.centre, p->metric->comparison, p->centre, p->rows.dim);
-		e.layout.centre = &e.centre;
+		grn_center_make(&e.center, p->metric->comparison, p->center, p->rows.dim);
+		e.layout.center = &e.center;
 	}
 	if (p->result->moved)
 	{
@@ -145,7 +145,7 @@ spread_row(const GrnPipeline *p, uint64_t i, uint64_t n, float *scratch)
 }
 
 /*
- * Sets the centre to the mean of n spread rows, without rows whose entry in apart2 [n] exceeds
+ * Sets the center to the mean of n spread rows, without rows whose entry in apart2 [n] exceeds
  * `most`.
  */
 static void
@@ -166,7 +166,7 @@ mean_of_rows(GrnPipeline *p, uint64_t n, const double *apart2, double most)
 			near++;
 		}
 	for (uint32_t j = 0; j < dim; j++)
-		p->centre[j] = (float) (sum[j] / (double) near);
+		p->center[j] = (float) (sum[j] / (double) near);
 }
 
 static int
@@ -179,14 +179,14 @@ by_value(const void *a, const void *b)
 }
 
 void
-grn_pipeline_choose_centre(GrnPipeline *p)
+grn_pipeline_choose_center(GrnPipeline *p)
 {
-	uint64_t	n = p->rows.n < CENTRE_ROWS ? p->rows.n : CENTRE_ROWS;
+	uint64_t	n = p->rows.n < CENTER_ROWS ? p->rows.n : CENTER_ROWS;
 	float		values[GRN_MOST_DIMS];
-	double		apart2[CENTRE_ROWS] = {0};	/* squared distances from the mean of the sample */
-	double		sorted[CENTRE_ROWS];
+	double		apart2[CENTER_ROWS] = {0};	/* squared distances from the mean of the sample */
+	double		sorted[CENTER_ROWS];
 
-	if (!p->result->centred)
+	if (!p->result->centered)
 		return;
 	grn_pipeline_sample_rows(p, true);
 	for (uint64_t i = 0; i < n && p->rows.on_disk; i++)
@@ -197,11 +197,11 @@ grn_pipeline_choose_centre(GrnPipeline *p)
 		const float *x = spread_row(p, i, n, values);
 
 		for (uint32_t j = 0; j < p->rows.dim; j++)
-			apart2[i] += ((double) x[j] - p->centre[j]) * ((double) x[j] - p->centre[j]);
+			apart2[i] += ((double) x[j] - p->center[j]) * ((double) x[j] - p->center[j]);
 	}
 	memcpy(sorted, apart2, n * sizeof(double));
 	qsort(sorted, n, sizeof(double), by_value);
-	mean_of_rows(p, n, apart2, sorted[n / 2] * FAR_FROM_CENTRE * FAR_FROM_CENTRE);
+	mean_of_rows(p, n, apart2, sorted[n / 2] * FAR_FROM_CENTER * FAR_FROM_CENTER);
 	grn_pipeline_sample_rows(p, false);
 }
 
@@ -266,7 +266,7 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	uint64_t	m = p->graph.n;
 	uint64_t	probes = p->probes;
 	size_t		bytes = grn_code_bytes(p->codec.shape);
-	GrnJudgement judgement = {0};
+	GrnJudgment judgment = {0};
 	float		values[GRN_MOST_DIMS];
 
 	(void) worker;
@@ -285,14 +285,14 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 		for (uint32_t j = 0; j < n; j++)
 			distances[j] = grn_row_distance(&p->rows, x, grn_row(&p->rows, ids[j]));
 		grn_estimate_ids(&query, p->codes, bytes, p->factors, ids, n, estimates);
-		grn_judge_neighbours(distances, estimates, n, &judgement);
+		grn_judge_neighbors(distances, estimates, n, &judgment);
 	}
-	__atomic_fetch_add(&p->judgement.vertices, judgement.vertices, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&p->judgement.poor, judgement.poor, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&p->judgment.vertices, judgment.vertices, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&p->judgment.poor, judgment.poor, __ATOMIC_RELAXED);
 }
 
 /*
- * Whether codes tell neighbours apart, judged by a few vertices, and by more if the few leave the
+ * Whether codes tell neighbors apart, judged by a few vertices, and by more if the few leave the
  * answer open.
  */
 static bool
@@ -302,14 +302,14 @@ codes_tell(GrnPipeline *p)
 	uint64_t	m = p->graph.n;
 
 	grn_pipeline_sample_rows(p, true);
-	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(&p->judgement)); i++)
+	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(&p->judgment)); i++)
 	{
 		p->probes = m < probes[i] ? m : probes[i];
-		memset(&p->judgement, 0, sizeof(p->judgement));
+		memset(&p->judgment, 0, sizeof(p->judgment));
 		p->parallel->run(p->parallel, p->probes, 16, judge_range, p);
 	}
 	grn_pipeline_sample_rows(p, false);
-	return grn_codes_order_well(&p->judgement);
+	return grn_codes_order_well(&p->judgment);
 }
 
 bool
@@ -319,14 +319,14 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	uint32_t	longest = grn_most_code_bytes(&p->costs);
 
 	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_tell(p) ||
-		grn_codes_serve(&p->judgement, grn_is_long((GrnForm) r->form, p->rows.dim)))
+		grn_codes_serve(&p->judgment, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
 	for (uint32_t most = 0; most < longest;)
 	{
 		GrnCodeCosts costs = p->costs;
 
 		/* Longer codes enlarge records.  If few vertices are poor, codes grow only by LONGER. */
-		most = most == 0 && (double) p->judgement.poor <= FEW_POOR * (double) p->judgement.vertices ?
+		most = most == 0 && (double) p->judgment.poor <= FEW_POOR * (double) p->judgment.vertices ?
 			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
 		grn_forget_costs(&p->costs, most);
 		if (!make_codes(p, true, failure))

@@ -33,7 +33,7 @@
  * Rounding hides rows if more than a share MOST_MISSED of the nearest rows is missed, or if
  * MANY_LOST probes miss more than half of their nearest rows.  Measured: text, descriptors and
  * random numbers miss 0 to 2%, and no probe more than half.  If rounding is as coarse as the
- * distances between neighbours, 65% or more are missed.
+ * distances between neighbors, 65% or more are missed.
  */
 #define MOST_MISSED 0.2
 #define MANY_LOST 3
@@ -42,7 +42,7 @@ typedef struct RoundingTest
 {
 	GrnPipeline *p;
 	GrnLayout	layout;			/* layout of own vectors */
-	GrnCentre	centre;			/* centre of own vectors */
+	GrnCenter	center;			/* center of own vectors */
 	uint64_t	wanted;			/* nearest rows of all probes */
 	uint64_t	missed;			/* nearest rows that rounding puts out of reach */
 	uint64_t	lost;			/* probes that miss more than half of their nearest rows */
@@ -138,10 +138,10 @@ begin_test(RoundingTest *test, GrnPipeline *p, GrnForm form)
 	test->layout.form = form;
 	test->layout.dim = p->rows.dim;
 	test->layout.vec_bytes = (uint32_t) grn_form_bytes(form, p->rows.dim);
-	if (p->result->centred && grn_form(form)->rotated)
+	if (p->result->centered && grn_form(form)->rotated)
 	{
-		grn_centre_make(&test->centre, p->metric->comparison, p->centre, p->rows.dim);
-		test->layout.centre = &test->centre;
+		grn_center_make(&test->center, p->metric->comparison, p->center, p->rows.dim);
+		test->layout.center = &test->center;
 	}
 }
 
@@ -157,7 +157,7 @@ rounding_is_tested(const GrnPipeline *p)
 /* ---- test with the graph ---- */
 
 /*
- * Lists the neighbours of v and their neighbours, without duplicates and without v, at most AROUND
+ * Lists the neighbors of v and their neighbors, without duplicates and without v, at most AROUND
  * vertices.  Returns their number.
  */
 static uint32_t
@@ -281,7 +281,7 @@ grn_pipeline_judge_form(GrnPipeline *p)
 			(void) grn_result_layout(&p->layout, p->build->spec, r);
 			return;
 		}
-		r->centred &= grn_form((GrnForm) r->form)->rotated;
+		r->centered &= grn_form((GrnForm) r->form)->rotated;
 	}
 }
 

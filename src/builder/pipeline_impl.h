@@ -63,13 +63,13 @@ typedef struct GrnPipeline
 	size_t		own_bytes;
 	bool		own_made;
 	float	   *codec_floats;
-	float	   *centre;			/* [dim] centre of own vectors if the result is centred */
+	float	   *center;			/* [dim] center of own vectors if the result is centered */
 	char	   *scratch;
 	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
 	uint64_t	work_bytes;		/* bytes of all arrays */
 	GrnCodec	codec;
 	uint64_t	probes;			/* vertices by which codes are judged */
-	GrnJudgement judgement;		/* quality of the codes' order of neighbours */
+	GrnJudgment judgment;		/* quality of the codes' order of neighbors */
 	struct GrnTruth *truth;		/* rows that measure recall; NULL: not chosen yet */
 	char	   *out;			/* RESULT */
 	char	   *out_codes;		/* CODES */
@@ -95,7 +95,7 @@ extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
  */
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /*
- * Drops the codes if their estimates do not tell the neighbours in the graph apart.  The graph must
+ * Drops the codes if their estimates do not tell the neighbors in the graph apart.  The graph must
  * be built.
  */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
@@ -105,11 +105,11 @@ extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
  */
 extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
 /*
- * If the result is centred, computes the centre of own vectors: the mean of the rows, computed
+ * If the result is centered, computes the center of own vectors: the mean of the rows, computed
  * again without rows far from the first mean, because a few outliers would move the mean away from
  * all rows.
  */
-extern void grn_pipeline_choose_centre(GrnPipeline *p);
+extern void grn_pipeline_choose_center(GrnPipeline *p);
 
 /* ---- pipeline_form.c ---- */
 

@@ -90,9 +90,9 @@ typedef struct GrnTruth
 {
 	GrnPipeline *p;
 	GrnLayout	layout;			/* layout of records without filter columns */
-	GrnCentre	centre;			/* centre of own vectors, if the result is centred */
+	GrnCenter	center;			/* center of own vectors, if the result is centered */
 	GrnRows		rows;			/* all rows */
-	const uint32_t *ids;		/* [nodes][degree] neighbours; this and the next arrays are the
+	const uint32_t *ids;		/* [nodes][degree] neighbors; this and the next arrays are the
 								 * result's */
 	const uint8_t *counts;
 	const uint32_t *row_start;
@@ -741,10 +741,10 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 		p->truth = NULL;
 		return;
 	}
-	if (r->centred)
+	if (r->centered)
 	{
-		grn_centre_make(&m->centre, p->metric->comparison, p->centre, p->rows.dim);
-		m->layout.centre = &m->centre;
+		grn_center_make(&m->center, p->metric->comparison, p->center, p->rows.dim);
+		m->layout.center = &m->center;
 	}
 	m->ids = (const uint32_t *) (p->out + r->off_ids);
 	m->counts = (const uint8_t *) (p->out + r->off_counts);

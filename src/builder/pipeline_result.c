@@ -212,8 +212,8 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
 	if (!p->out)
 		return false;
-	if (r->centred)
-		memcpy(p->out + r->off_centre, p->centre, p->rows.dim * sizeof(float));
+	if (r->centered)
+		memcpy(p->out + r->off_center, p->center, p->rows.dim * sizeof(float));
 	if (grn_has_codes(&p->codec))
 	{
 		p->out_codes = grn_pipeline_need(p, GRN_SEG_CODES,

@@ -152,14 +152,14 @@ typedef struct GrnRemoteTimes
 /*
  * The contents of the segments after a build, with m = nodes:
  *
- *  RESULT at off_ids: uint32 [m][degree]  neighbours, by node id, nearest first
+ *  RESULT at off_ids: uint32 [m][degree]  neighbors, by node id, nearest first
  *         at off_counts: uint8 [m]
  *         at off_row_start: uint32 [m + 1]
  *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
  *                                   [row_start[i], row_start[i + 1])
  *         at off_moved: uint32 [m]  if moved: number of node i's vector at off_vectors.
  *                                   TIDS and ATTRS do not move: off_rows indexes them.
- *         at off_centre: float [dim] if centred: the approximate mean of the rows
+ *         at off_center: float [dim] if centered: the approximate mean of the rows
  *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
  *         at off_codec: float, mean then basis (grn_codec_floats())
  *  WORK   at off_vectors: [moved]   rows in the form of VECTORS, whose own copy is gone; if
@@ -192,7 +192,7 @@ typedef struct GrnBuildResult
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that the builder connected at the end, because no
 								 * search reached them */
-	uint32_t	centred;		/* own vectors have a centre (stored/own.h) */
+	uint32_t	centered;		/* own vectors have a center (stored/own.h) */
 	/*
 	 * Number of vectors at off_vectors of WORK, which lie in an order of their own: rows, or the
 	 * vectors that records keep.  0: rows have not moved.
@@ -206,7 +206,7 @@ typedef struct GrnBuildResult
 				off_counts,
 				off_row_start,
 				off_rows,
-				off_centre,
+				off_center,
 				off_moved,
 				off_vectors;
 	uint64_t	off_codes,
@@ -272,8 +272,8 @@ static inline uint64_t
 grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
 {
 	r->off_moved = r->off_rows + grn_aligned(rows * sizeof(uint32_t));
-	r->off_centre = r->off_moved + (r->moved ? grn_aligned(r->nodes * sizeof(uint32_t)) : 0);
-	return r->off_centre + (r->centred ? grn_aligned(dim * sizeof(float)) : 0);
+	r->off_center = r->off_moved + (r->moved ? grn_aligned(r->nodes * sizeof(uint32_t)) : 0);
+	return r->off_center + (r->centered ? grn_aligned(dim * sizeof(float)) : 0);
 }
 
 /*

@@ -194,7 +194,7 @@ spec_makes_sense(const Server *s)
 		(spec->remote != GRN_REMOTE_NONE) == (s->elsewhere != NULL) &&
 		spec->sig_bytes <= GRN_MAX_SIG_BYTES &&
 		form != NULL && form->numbers != GRN_NUMBERS_NONE && spec->dim <= form->max_dim &&
-		(!metric->normalised || form->normalise != NULL) &&
+		(!metric->normalized || form->normalize != NULL) &&
 		spec->row_bytes >= grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) &&
 		spec->row_bytes % GRN_ROW_ALIGN == 0 && spec->near.k <= GRN_MOST_NEAR &&
 		(spec->near.k == 0 || (spec->near.ef >= spec->near.k && spec->near.ef <= GRN_MOST_NEAR_EF));

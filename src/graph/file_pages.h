@@ -15,7 +15,7 @@
 extern void grn_prefetch_pages(const void *base, size_t bytes);
 /*
  * Tells whether accesses to the bytes will be scattered.  If so, a missing page is read
- * without its neighbours.
+ * without its neighbors.
  */
 extern void grn_pages_scattered(const void *base, size_t bytes, bool scattered);
 /*

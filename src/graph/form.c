@@ -81,7 +81,7 @@ f32_l1(const float *q, const uint8_t *stored, size_t n)
 }
 
 static void
-f32_normalise(uint8_t *stored, size_t n, double norm)
+f32_normalize(uint8_t *stored, size_t n, double norm)
 {
 	for (size_t i = 0; i < n; i++)
 	{
@@ -202,7 +202,7 @@ f16_l1(const float *q, const uint8_t *stored, size_t n)
 
 /* The numbers remain unchanged, so only products with the head are rounded. */
 static void
-f16_normalise(uint8_t *stored, size_t n, double norm)
+f16_normalize(uint8_t *stored, size_t n, double norm)
 {
 	float		head = (float) (1 / norm);
 
@@ -523,7 +523,7 @@ static const GrnFormInfo forms[] = {
 		.l2 = f32_l2,
 		.ip = f32_ip,
 		.l1 = f32_l1,
-		.normalise = f32_normalise
+		.normalize = f32_normalize
 	},
 	[GRN_FORM_F16] = {
 		.id = GRN_FORM_F16,
@@ -541,7 +541,7 @@ static const GrnFormInfo forms[] = {
 		.ip = f16_ip,
 		.l1 = f16_l1,
 		.own_head = &f16_itself,
-		.normalise = f16_normalise,
+		.normalize = f16_normalize,
 		.apart = f16_apart
 	},
 	[GRN_FORM_U8] = {
@@ -654,7 +654,7 @@ grn_form_begin(GrnForm form, void *stored)
 }
 
 bool
-grn_form_normalise(GrnForm form, void *stored, size_t n)
+grn_form_normalize(GrnForm form, void *stored, size_t n)
 {
 	float		piece[PIECE];
 	double		norm2 = 0;
@@ -667,9 +667,9 @@ grn_form_normalise(GrnForm form, void *stored, size_t n)
 		for (size_t j = 0; j < len; j++)
 			norm2 += (double) piece[j] * piece[j];
 	}
-	if (norm2 == 0 || forms[form].normalise == NULL)
+	if (norm2 == 0 || forms[form].normalize == NULL)
 		return false;
-	forms[form].normalise(stored, n, sqrt(norm2));
+	forms[form].normalize(stored, n, sqrt(norm2));
 	return true;
 }
 

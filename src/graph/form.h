@@ -91,7 +91,7 @@ typedef struct GrnFormInfo
 	/* the head with which numbers stand for themselves; NULL: the form has no head */
 	const void *own_head;
 	/* Scales a stored vector to length 1.  NULL: the form cannot be scaled. */
-	void		(*normalise) (uint8_t *stored, size_t n, double norm);
+	void		(*normalize) (uint8_t *stored, size_t n, double norm);
 	/*
 	 * The form keeps numbers of the rotated row and rounds every row, so queries read the
 	 * table for exact distances.  The form has no piece().  A query is prepared once for many
@@ -163,7 +163,7 @@ extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t
  */
 extern void *grn_form_begin(GrnForm form, void *stored);
 /* Scales such a row to length 1, by the head if the form has one.  False: the row is zero. */
-extern bool grn_form_normalise(GrnForm form, void *stored, size_t n);
+extern bool grn_form_normalize(GrnForm form, void *stored, size_t n);
 /*
  * Writes n numbers as a stored vector of bits.  Each number becomes the nearer of 0 and 1.
  * Returns whether the stored form is exact.

@@ -10,7 +10,7 @@
 /*
  * A full cgroup has at least this much memory for a build, because pages of files fill the
  * cgroup and can be read again.  With less memory the parts of a build would be too small for
- * rows to find their neighbours.
+ * rows to find their neighbors.
  */
 #define LEAST_FREE ((uint64_t) 32 << 20)
 

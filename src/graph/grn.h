@@ -30,7 +30,7 @@ typedef struct GrnGraphParams
 {
 	uint32_t	degree;			/* largest stored out-degree */
 	uint32_t	r;				/* R: pool capacity during descent */
-	uint32_t	s;				/* S: initial random neighbours */
+	uint32_t	s;				/* S: initial random neighbors */
 	uint32_t	t1;				/* T1: outer iterations */
 	uint32_t	t2;				/* T2: inner iterations */
 	float		rho;			/* share of a pool that gets reverse edges, nearest first */
@@ -50,7 +50,7 @@ grn_bare_degree(uint32_t dim)
 
 /*
  * Rows in bytes are too coarse if more than one in GRN_MOST_COARSE rows has its nearest
- * neighbour at a squared distance below grn_least_fine().  The limit is three times the
+ * neighbor at a squared distance below grn_least_fine().  The limit is three times the
  * squared distance that rounding adds (1/6 for each dimension), and at least 64: rounding
  * changes a squared distance D by 2 sqrt(D / 6), a tenth of 64.  Measured on 300 clusters in
  * five parts: recall is .997 with one in 20, .977 with one in 2.
@@ -123,7 +123,7 @@ typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 
 /*
  * Cells of a power diagram, which a build in parts uses to divide rows.  Row x is at home in
- * the cell a with the least |x - centre|^2 + weight.  Let b be the cell with the second least
+ * the cell a with the least |x - center|^2 + weight.  Let b be the cell with the second least
  * sum.  x is a guest of b if (sum of b - sum of a) * across[a][b], the distance from the plane
  * between both cells in a's unit, is at most border.
  */
@@ -131,9 +131,9 @@ typedef struct GrnCells
 {
 	uint32_t	n;
 	uint32_t	dim;
-	const float *centres;		/* [n][dim] */
+	const float *centers;		/* [n][dim] */
 	const float *weights;		/* [n] */
-	const float *across;		/* [n][n] 1 / (2 |a - b| unit of a), 0 for equal centres */
+	const float *across;		/* [n][n] 1 / (2 |a - b| unit of a), 0 for equal centers */
 	float		border;
 } GrnCells;
 

@@ -122,8 +122,8 @@ cosine_value(double compared)
 }
 
 /*
- * Roundings of a cosine, in UNIT_ROUNDING: the numbers of both normalised vectors are rounded,
- * and before that the factor that normalises, if it is a head: twice two roundings, and a
+ * Roundings of a cosine, in UNIT_ROUNDING: the numbers of both normalized vectors are rounded,
+ * and before that the factor that normalizes, if it is a head: twice two roundings, and a
  * margin.  The cosine's products and norms are rounded, too.
  */
 #define COSINE_ROUNDINGS 4.1
@@ -216,7 +216,7 @@ static const GrnMetricInfo metrics[] = {
 	},
 	{
 		.id = GRN_COSINE,
-		.normalised = true,
+		.normalized = true,
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L2,
@@ -345,5 +345,5 @@ grn_row_floats(const GrnMetricInfo *metric, uint32_t dim)
 bool
 grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n)
 {
-	return !metric->normalised || grn_form_normalise(GRN_FORM_FLOATS, x, n);
+	return !metric->normalized || grn_form_normalize(GRN_FORM_FLOATS, x, n);
 }

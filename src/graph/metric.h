@@ -6,7 +6,7 @@
  *
  * The graph is always built in a Euclidean space (space.h).  A metric's entry defines how a
  * row is embedded in the space, what codes describe, and how a query is compared with a stored
- * vector.  If the comparison is Euclidean (L2, and cosine by normalised vectors), rows are
+ * vector.  If the comparison is Euclidean (L2, and cosine by normalized vectors), rows are
  * their own places in the space.
  *
  * L1 and Jaccard have no embedding with as few dimensions.  The surrogate of L1 is the
@@ -27,7 +27,7 @@
 #define GRN_METRICS(X) \
 	X(L2, 1, l2)				/* Euclidean distance */ \
 	X(IP, 2, ip)				/* negative inner product */ \
-	X(COSINE, 3, cosine)		/* 1 - cosine; vectors are stored normalised */ \
+	X(COSINE, 3, cosine)		/* 1 - cosine; vectors are stored normalized */ \
 	X(L1, 4, l1)				/* sum of absolute differences */ \
 	X(HAMMING, 6, hamming)		/* number of different numbers, 0 or 1: the squared distance */ \
 	X(JACCARD, 7, jaccard)		/* for numbers 0 or 1: 1 - share of common ones */ \
@@ -102,7 +102,7 @@ typedef struct GrnBound
 typedef struct GrnMetricInfo
 {
 	GrnMetric	id;
-	bool		normalised;		/* vectors are scaled to length 1; a zero vector has no place */
+	bool		normalized;		/* vectors are scaled to length 1; a zero vector has no place */
 	GrnEmbedding embedding;
 	bool		unit_of_rows;	/* scaled rows use the norm unit computed from rows (space.h); */
 	float		norm_unit;		/* otherwise this unit, which is also the unit before rows exist;
@@ -156,8 +156,8 @@ extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 
 /*
- * Converts x [n] to the form in which the metric compares vectors: length 1 for normalised
- * metrics.  Returns false, and leaves x unchanged, if x is zero and cannot be normalised.
+ * Converts x [n] to the form in which the metric compares vectors: length 1 for normalized
+ * metrics.  Returns false, and leaves x unchanged, if x is zero and cannot be normalized.
  */
 extern bool grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n);
 

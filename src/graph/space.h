@@ -5,7 +5,7 @@
  * Rows of most metrics are their own places (GrnEmbedding in metric.h).  A scaled row x of
  * norm n has its place at y = n^(-7/4) x, with n in norm units: the direction is unchanged,
  * and long rows are near the middle, at |y| = n^(-3/4).  The space serves inner product: a
- * query's results are the longest rows of a cone around the query, and near neighbours in the
+ * query's results are the longest rows of a cone around the query, and near neighbors in the
  * space lead from one such row to the next.  (The Moebius transformation of Zhou et al.,
  * NeurIPS 2019, has the power -2.)  Rows of equal length have the graph of their angles.
  * Jaccard gets such a graph by a norm unit above all norms.  Inner product of sparse rows has

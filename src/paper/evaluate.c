@@ -262,7 +262,7 @@ read_all(Evaluate *e, const GrnEvaluation *asked)
 	}
 	if (e->truth_columns < K || truth_rows < e->query.n)
 	{
-		grn_cli_error("%s: has %zu rows of %zu neighbours where %zu of at least %d are needed",
+		grn_cli_error("%s: has %zu rows of %zu neighbors where %zu of at least %d are needed",
 					  asked->truth, truth_rows, e->truth_columns, e->query.n, K);
 		return false;
 	}

@@ -291,10 +291,10 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	uint64		of_row = grnnd_row_bytes(b->attrs);
 	uint64		chunk = grnnd_chunk_rows(b->row_bytes);
 	GrnBuildResult r = {.nodes = (uint32) rows, .degree = layout->degree, .shape = layout->shape,
-		.centred = grn_has_centre(layout->form, rows)};
+		.centered = grn_has_center(layout->form, rows)};
 	GrnRows		like = {.dim = b->dim, .form = (GrnForm) b->spec.form};
 	GrnGraphParams params = b->spec.params;
-	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centred = r.centred};
+	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centered = r.centered};
 	GrnCodeCosts costs;
 	GrnWork		work;
 
@@ -343,7 +343,7 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 				 errhint("Build with a smaller degree.")));
 	add_filters(e, &layout, rows, &records, &pages, &filter_bytes);
 	grnnd_check_records(records);
-	pages += grnnd_index_blocks(&layout, grn_has_centre(layout.form, rows), records);
+	pages += grnnd_index_blocks(&layout, grn_has_center(layout.form, rows), records);
 	segments = build_memory(b, &spec, &layout, filter_bytes, rows);
 
 	values[0] = Int64GetDatum((int64) rows);

@@ -16,7 +16,7 @@ COMMENT ON FUNCTION grnnd_build_estimate(regclass, name, text, text[], name[]) I
 CREATE FUNCTION grnnd_graph("table" regclass, "column" name, k integer DEFAULT 10,
 	metric text DEFAULT NULL, max_distance double precision DEFAULT NULL,
 	exact boolean DEFAULT false, ef integer DEFAULT NULL,
-	OUT item tid, OUT neighbour tid, OUT distance double precision)
+	OUT item tid, OUT neighbor tid, OUT distance double precision)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
 
@@ -30,7 +30,7 @@ CREATE FUNCTION grnnd_graph_by("table" regclass, "column" name, key name, k inte
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
 
 COMMENT ON FUNCTION grnnd_graph_by(regclass, name, name, integer, text, double precision, boolean, integer) IS
-	'the same of a view or any table, whose rows a key column tells apart: AS g (item KEY, neighbour KEY, distance double precision)';
+	'the same of a view or any table, whose rows a key column tells apart: AS g (item KEY, neighbor KEY, distance double precision)';
 
 -- Moving over from pgvector's index methods.  For each index: build the new one under
 -- a name of its own, exchange the names, drop the old one.  Names are made of the old

@@ -40,7 +40,7 @@
 #define DEFAULT_EF_PER_ROW 2
 #define DEFAULT_LEAST_EF 20
 
-#define NCOLUMNS 3				/* row, neighbour, distance */
+#define NCOLUMNS 3				/* row, neighbor, distance */
 
 /* The builder's answer; pointers into the mapping. */
 typedef struct Answer
@@ -139,7 +139,7 @@ bounded(FunctionCallInfo fcinfo, int position, const char *name, int most, int o
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must be from 1 to %d", name, most),
-				 errhint("Each row has k neighbours; a search keeps ef candidates.")));
+				 errhint("Each row has k neighbors; a search keeps ef candidates.")));
 	return value;
 }
 
@@ -152,7 +152,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("table, columns and k must not be null"),
-					 errhint("Give the table, the name of its column of vectors, and how many neighbours each row is to have.")));
+					 errhint("Give the table, the name of its column of vectors, and how many neighbors each row is to have.")));
 	g->build.builder.sock = -1;
 	g->column = NameStr(*PG_GETARG_NAME(1));
 	g->by_tid = at == 2;
@@ -192,7 +192,7 @@ check_result_type(const GrnndRowGraph *g, TupleDesc desc)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the result's columns must be two of type %s and one of type double precision", name),
-				 errhint("Say AS g (item %s, neighbour %s, distance double precision).", name, name)));
+				 errhint("Say AS g (item %s, neighbor %s, distance double precision).", name, name)));
 }
 
 /* ---- the builder's answer ---- */
@@ -261,7 +261,7 @@ find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 		double		distance = build->key.metric->value(near[i].compared);
 
 		if (near[i].id >= a->nodes)
-			grnnd_bad_result("a neighbour is no node");
+			grnnd_bad_result("a neighbor is no node");
 		for (uint32 at = a->row_start[near[i].id]; at < a->row_start[near[i].id + 1] && n < most; at++)
 			if (a->rows[at] != row)
 				o->candidates[n++] = (Candidate) {distance, a->rows[at]};
@@ -378,7 +378,7 @@ graph(FunctionCallInfo fcinfo, int at)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("function returning record called in context that cannot accept type record"),
-				 errhint("Call grnnd_graph_by() in FROM, with the columns that it returns: AS g (item ..., neighbour ..., distance double precision).")));
+				 errhint("Call grnnd_graph_by() in FROM, with the columns that it returns: AS g (item ..., neighbor ..., distance double precision).")));
 	InitMaterializedSRF(fcinfo, 0);
 	o.store = result->setResult;
 	o.desc = result->setDesc;

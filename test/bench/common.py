@@ -77,7 +77,7 @@ def from_hdf5(path, out):
 
 
 def take(folder, out, n):
-    """The first n base rows of an .fbin folder with their own exact neighbours."""
+    """The first n base rows of an .fbin folder with their own exact neighbors."""
     base, query = read_matrix(f"{folder}/base.fbin"), read_matrix(f"{folder}/query.fbin")
     if n is None or n >= len(base):
         return folder

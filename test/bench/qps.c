@@ -1,5 +1,5 @@
 /*
- * qps.c - measures nearest-neighbour queries of a PostgreSQL server: recall,
+ * qps.c - measures nearest-neighbor queries of a PostgreSQL server: recall,
  * queries a second, latency and buffers touched, with vectors sent as binary
  * parameters of a prepared statement, as are the bounds of a filter.
  *
@@ -23,25 +23,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_LATENCIES (1 << 20)	/* of one client in one run */
+#define MAX_LATENCIES (1 << 20) /* of one client in one run */
 
 typedef struct Matrix			/* .fbin or .ibin: int32 rows, int32 columns, rows */
 {
 	int32_t		rows,
 				columns;
 	void	   *data;			/* [rows][columns] of 4 bytes */
-} Matrix;
+}			Matrix;
 
 typedef struct Totals			/* of one client, in shared memory */
 {
 	uint64_t	queries;
-	uint64_t	hits;			/* true neighbours among the first k answers */
+	uint64_t	hits;			/* true neighbors among the first k answers */
 	uint64_t	answers;		/* rows returned */
 	double		seconds;		/* that the measured queries took */
 	double		processor;		/* seconds of the server's process, of those; 0: it is not here */
 	uint32_t	nlatencies;
-	float		latency[MAX_LATENCIES];	/* seconds */
-} Totals;
+	float		latency[MAX_LATENCIES]; /* seconds */
+}			Totals;
 
 typedef struct Run
 {
@@ -58,7 +58,7 @@ typedef struct Run
 	int			warmup;			/* unmeasured queries before, */
 	double		warm;			/* and so many seconds of them */
 	int			first;			/* row of the first client's first query */
-	int			k;				/* neighbours asked for, for recall */
+	int			k;				/* neighbors asked for, for recall */
 	Matrix		vectors;
 	Matrix		truth;
 	Matrix		bounds;			/* of a filter, a row for each query */
@@ -101,7 +101,7 @@ now(void)
 
 /* pgvector's binary form: int16 dimensions, int16 0, big-endian floats. */
 static int
-put_vector(const Matrix *m, int row, char *out)
+put_vector(const Matrix * m, int row, char *out)
 {
 	const uint32_t *x = (const uint32_t *) m->data + (size_t) row * m->columns;
 	uint16_t	head[2] = {htons(m->columns), 0};
@@ -117,7 +117,7 @@ put_vector(const Matrix *m, int row, char *out)
 }
 
 static void
-execute(PGconn *conn, const char *sql)
+execute(PGconn * conn, const char *sql)
 {
 	PGresult   *res = PQexec(conn, sql);
 
@@ -146,11 +146,11 @@ typedef struct Parameters
 	int			lengths[1 + MOST_BOUNDS];
 	int			formats[1 + MOST_BOUNDS];
 	uint32_t	bounds[MOST_BOUNDS];
-} Parameters;
+}			Parameters;
 
 /* buffer: room for the vector. */
 static void
-set_parameters(const Run *run, int row, char *buffer, Parameters *p)
+set_parameters(const Run *run, int row, char *buffer, Parameters * p)
 {
 	uint32_t	id = htonl(row);
 
@@ -170,7 +170,7 @@ set_parameters(const Run *run, int row, char *buffer, Parameters *p)
 }
 
 static PGresult *
-ask(PGconn *conn, const Run *run, int row, char *buffer)
+ask(PGconn * conn, const Run *run, int row, char *buffer)
 {
 	Parameters	p;
 	PGresult   *res;
@@ -202,7 +202,7 @@ processor_time(int pid)
 }
 
 static void
-client(const Run *run, int number, Totals *t)
+client(const Run *run, int number, Totals * t)
 {
 	PGconn	   *conn = open_connection(run);
 	char	   *buffer = malloc(8 + 4 * (size_t) run->vectors.columns);
@@ -225,7 +225,7 @@ client(const Run *run, int number, Totals *t)
 			sched_setaffinity(PQbackendPID(conn), sizeof set, &set) != 0)
 			fprintf(stderr, "qps: could not pin client %d: %s\n", number, strerror(errno));
 	}
-	/* plan cache, catalogue caches, index cache; the queries before row, backwards */
+	/* plan cache, catalog caches, index cache; the queries before row, backwards */
 	start = now();
 	for (int i = 1; i <= run->warmup || now() - start < run->warm; i++)
 		PQclear(ask(conn, run, (row + n - i % n) % n, buffer));
@@ -283,7 +283,7 @@ measure_buffers(const Run *run, double *hit, double *read)
 	if (asprintf(&sql, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) %s", run->query) < 0)
 		die("memory", "none");
 	*hit = *read = 0;
-	for (int i = -5; i < run->buffers; i++)	/* five to fill the session's caches */
+	for (int i = -5; i < run->buffers; i++) /* five to fill the session's caches */
 	{
 		int			row = (run->first + (i < 0 ? -i : i)) % run->vectors.rows;
 		Parameters	p;

@@ -9,7 +9,7 @@ Writes OUT/base.fbin, OUT/query.fbin (10,000 rows, from every 25th photograph, w
 row) and OUT/gt.ibin (the exact 100 nearest base rows of each query, by L2).  IMAGES holds 26 .jpg
 files at least, at any depth; 288 of BSDS500's training and validation photographs give a million
 rows of each kind.  Uses a GPU through PyTorch where there is one; without PyTorch numpy finds the
-neighbours (slow past 100,000 rows).
+neighbors (slow past 100,000 rows).
 """
 import argparse
 import glob
@@ -59,10 +59,10 @@ def gabor_bank():
     radius, angle = torch.sqrt(fx**2 + fy**2), torch.atan2(fy + 0 * fx, fx + 0 * fy)
     bank = []
     for scale, orientations in enumerate([8, 8, 4]):
-        centre = 0.32 / 1.85**scale
+        center = 0.32 / 1.85**scale
         for o in range(orientations):
             turn = torch.remainder(angle - math.pi * o / orientations + math.pi, 2 * math.pi) - math.pi
-            bank.append(torch.exp(-3.5 * (radius / centre - 1) ** 2
+            bank.append(torch.exp(-3.5 * (radius / center - 1) ** 2
                                   - 2 * (16 * orientations**2 / 32**2) * math.pi * turn**2))
     return torch.stack(bank).to(DEVICE)
 

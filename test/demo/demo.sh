@@ -10,14 +10,14 @@ KEEP=${KEEP:-}
 PG_MAJOR=18
 SETTINGS=(shared_buffers=512MB fsync=off max_wal_size=4GB)
 SHOWN_QUERIES="218, 294, 201, 259"	# a boat, a feeling, a pot, a science
-SHOWN_NEIGHBOURS=3
+SHOWN_NEIGHBORS=3
 POLL=0.2						# seconds between looks at the build's progress
 LINE=100						# columns of a shown text
 STEPS=7
 INDEX="CREATE INDEX glosses_embedding ON glosses USING grnnd (embedding vector_cosine_ops)"
 HNSW="CREATE INDEX glosses_hnsw ON glosses USING hnsw (embedding vector_cosine_ops)"
 FILTER_QUERY=218				# a boat
-FILTER="length(text) < 40"		# that its neighbours are to pass
+FILTER="length(text) < 40"		# that its neighbors are to pass
 EFS="40 100"					# ef_search of the comparison; 40 is both indexes' default
 
 [ -t 1 ] && TTY=1 || TTY=
@@ -107,19 +107,19 @@ cut_text()
 	[ ${#1} -le "$2" ] && echo "$1" || echo "${1:0:$2-3}..."
 }
 
-# neighbours WHERE: of the queries in SHOWN, as tab-separated lines.
-neighbours()
+# neighbors WHERE: of the queries in SHOWN, as tab-separated lines.
+neighbors()
 {
 	sql -F $'\t' <<-SQL
 		SELECT q.text, round(n.distance::numeric, 2), n.text
 		FROM queries q, unnest(ARRAY[$SHOWN]) WITH ORDINALITY AS shown(id, place),
 			LATERAL (SELECT text, embedding <=> q.embedding AS distance FROM glosses $1
-				ORDER BY embedding <=> q.embedding LIMIT $SHOWN_NEIGHBOURS) n
+				ORDER BY embedding <=> q.embedding LIMIT $SHOWN_NEIGHBORS) n
 		WHERE q.id = shown.id ORDER BY place, distance
 	SQL
 }
 
-show_neighbours()
+show_neighbors()
 {
 	local query distance text last=
 
@@ -134,12 +134,12 @@ show_queries()
 {
 	local SHOWN=$SHOWN_QUERIES
 
-	printf '\n  SELECT text FROM glosses ORDER BY embedding <=> $1 LIMIT %s\n' $SHOWN_NEIGHBOURS
-	neighbours "" | show_neighbours
+	printf '\n  SELECT text FROM glosses ORDER BY embedding <=> $1 LIMIT %s\n' $SHOWN_NEIGHBORS
+	neighbors "" | show_neighbors
 	SHOWN=$FILTER_QUERY
 	printf '\n  SELECT text FROM glosses WHERE %s ORDER BY embedding <=> $1 LIMIT %s\n' \
-		"$FILTER" $SHOWN_NEIGHBOURS
-	neighbours "WHERE $FILTER" | show_neighbours
+		"$FILTER" $SHOWN_NEIGHBORS
+	neighbors "WHERE $FILTER" | show_neighbors
 }
 
 # measure_index NAME SETTING: the queries by that index alone, at each of EFS; RATES.
@@ -185,7 +185,7 @@ main()
 
 	STEP=0
 	started=$(now)
-	echo "grnnd: a nearest-neighbour index, tried on 20,000 dictionary entries"
+	echo "grnnd: a nearest-neighbor index, tried on 20,000 dictionary entries"
 	step tools "looking for gcc, make and Python"
 	need_tools
 	done_with "$(gcc --version | sed -n '1s/(.*) //p'), $(python3 --version)"

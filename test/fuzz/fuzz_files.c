@@ -1,5 +1,5 @@
 /*
- * fuzz_files.c - files of vectors and of neighbours, of any bytes.
+ * fuzz_files.c - files of vectors and of neighbors, of any bytes.
  */
 #include "fuzz.h"
 

@@ -199,25 +199,25 @@ recall(const Built &b, const std::vector<float> &x, uint32_t n, uint32_t dim)
 struct TestCells
 {
 	static constexpr uint32_t N = 5;
-	std::vector<float> centres, weights, across;
+	std::vector<float> centers, weights, across;
 	GrnCells	cells;
 
 	TestCells(const std::vector<float> &x, uint32_t dim)
-		: centres(x.begin(), x.begin() + N * dim), weights(N), across(N * N)
+		: centers(x.begin(), x.begin() + N * dim), weights(N), across(N * N)
 	{
 		std::vector<float> apart;
 
 		for (uint32_t a = 0; a < N; a++)
 			for (uint32_t b = 0; b < N; b++)
 			{
-				float		d = l2(&centres[a * dim], &centres[b * dim], dim);
+				float		d = l2(&centers[a * dim], &centers[b * dim], dim);
 
 				across[a * N + b] = a == b ? 0 : 1 / (2 * sqrtf(d));
 				apart.push_back(d);
 			}
 		for (uint32_t a = 0; a < N; a++)
 			weights[a] = 0.05f * a * apart[1];
-		cells = {N, dim, centres.data(), weights.data(), across.data(), 0.1f * sqrtf(apart[1])};
+		cells = {N, dim, centers.data(), weights.data(), across.data(), 0.1f * sqrtf(apart[1])};
 	}
 
 	/* How many of the rows have another home or guest, but for those near a border. */
@@ -230,7 +230,7 @@ struct TestCells
 			std::vector<std::pair<double, uint32_t>> sums;
 
 			for (uint32_t c = 0; c < N; c++)
-				sums.push_back({(double) l2(&x[(size_t) i * cells.dim], &centres[c * cells.dim], cells.dim) +
+				sums.push_back({(double) l2(&x[(size_t) i * cells.dim], &centers[c * cells.dim], cells.dim) +
 								weights[c], c});
 			std::sort(sums.begin(), sums.end());
 
@@ -561,7 +561,7 @@ test_builds(GrnGpu *gpu)
 
 			for (uint32_t v = 0; v < n && n > 1; v++)
 				if (b.counts[v] == 0)
-					wrong = "a vertex without neighbours";
+					wrong = "a vertex without neighbors";
 			report(mode + std::to_string(n) + " rows", !wrong, wrong ? wrong : "");
 		}
 		for (uint32_t degree : {8u, 32u, 96u})
@@ -590,7 +590,7 @@ test_builds(GrnGpu *gpu)
 	}
 	/*
 	 * Parameters that are not the defaults.  Bounds are what was measured on an H200, with two to
-	 * three times as many neighbours missed.
+	 * three times as many neighbors missed.
 	 */
 	struct
 	{
@@ -673,7 +673,7 @@ test_builds(GrnGpu *gpu)
 	b = build(gpu, x, 5000, 24, params, options, 0, [](void *, uint64_t done, uint64_t) {
 		return done < 3;
 	});
-	report("cancelled by the progress callback", b.status == GRN_GPU_CANCELLED, b.err.text);
+	report("canceled by the progress callback", b.status == GRN_GPU_CANCELLED, b.err.text);
 	test_directions(gpu);
 	options.memory_limit = 100000;
 	b = build(gpu, x, 5000, 24, params, options);

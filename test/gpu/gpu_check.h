@@ -18,7 +18,7 @@
 /* gpu_check.cu: the device and the stream on which kernels are tested. */
 extern Device device;
 /* Prints one result. */
-extern void report(const std::string &name, bool good, const std::string &why = "");
+extern void report(const std::string & name, bool good, const std::string & why = "");
 /* Ends the tests where a call fails. */
 extern void must(cudaError_t rc, const char *what);
 
@@ -27,7 +27,7 @@ extern void test_rows();		/* gpu_rows.cu */
 extern void test_descent();		/* gpu_descent.cu */
 extern void test_lists();		/* gpu_lists.cu */
 extern void test_paper();		/* gpu_paper.cu */
-extern void test_digested_builds(GrnGpu *gpu);		/* gpu_builds.cu */
+extern void test_digested_builds(GrnGpu *gpu);	/* gpu_builds.cu */
 extern void test_builds(GrnGpu *gpu);
 extern void test_paper_builds();
 extern void test_orders(GrnGpu *gpu);	/* gpu_order.cu */
@@ -62,30 +62,30 @@ l2(const float *a, const float *b, uint32_t dim)
 }
 
 /* Device memory with a host copy. */
-template <class X> struct Both
+template < class X > struct Both
 {
-	std::vector<X> h;
+	std::vector < X > h;
 	X		   *d = NULL;
 
-	explicit Both(size_t n, X fill = X())
-		: h(std::max<size_t>(n, 1), fill)
+	explicit	Both(size_t n, X fill = X())
+	:h(std::max < size_t >(n, 1), fill)
 	{
 		must(cudaMalloc((void **) &d, sizeof(X) * h.size()), "cudaMalloc");
 		push();
 	}
-	~Both()
+			   ~Both()
 	{
 		cudaFree(d);
 	}
 	void
-	push()
+				push()
 	{
 		must(cudaMemcpy(d, h.data(), sizeof(X) * h.size(), cudaMemcpyHostToDevice), "copy");
 	}
 	void
-	pull()
+				pull()
 	{
-		must(cudaStreamSynchronize(device.stream), "synchronise");
+		must(cudaStreamSynchronize(device.stream), "synchronize");
 		must(cudaMemcpy(h.data(), d, sizeof(X) * h.size(), cudaMemcpyDeviceToHost), "copy");
 	}
 };
@@ -110,22 +110,25 @@ struct Bytes
 {
 	uint32_t	n,
 				stride;
-	Both<uint8_t> rows;
-	Both<uint32_t> norms;
+				Both < uint8_t >rows;
+				Both < uint32_t >norms;
 	Digests		digests;
 
-	Bytes(uint32_t n, uint32_t stride, uint64_t stream, RowFormat format = ROWS_S8)
-		: n(n), stride(stride), rows((size_t) n * stride), norms(n)
+	Bytes		(uint32_t n, uint32_t stride, uint64_t stream, RowFormat format = ROWS_S8)
+	:n(n),
+				stride(stride),
+				rows((size_t) n * stride),
+				norms(n)
 	{
 		for (size_t i = 0; i < rows.h.size(); i++)
 			rows.h[i] = (uint8_t) rnd(stream, i, 256);
 		rows.push();
-		digests = Digests{rows.d, norms.d, n, stride, std::min(stride, 128u),
-			stride / std::min(stride, 128u), format};
+		digests = Digests {rows.d, norms.d, n, stride, std::min(stride, 128u),
+		stride / std::min(stride, 128u), format};
 		must(launch_norms(device, digests, norms.d), "launch_norms");
 	}
 	uint32_t
-	distance(uint32_t a, uint32_t b) const
+				distance(uint32_t a, uint32_t b) const
 	{
 		return digest_distance(digests.format, &rows.h[(size_t) a * stride], &rows.h[(size_t) b * stride], stride);
 	}
@@ -133,23 +136,23 @@ struct Bytes
 
 struct Pools
 {
-	Both<Key>	pool;
-	Both<uint8_t> pool_count;
-	Both<Key>	inbox0,
+	Both < Key >pool;
+				Both < uint8_t >pool_count;
+				Both < Key >inbox0,
 				inbox1;
-	Both<uint32_t> count0,
+				Both < uint32_t >count0,
 				count1;
-	Both<uint64_t> list;
-	Both<uint32_t> list_count;
+				Both < uint64_t >list;
+				Both < uint32_t >list_count;
 	TileGraph	graph;
 
-	Pools(uint32_t n, uint32_t inbox)
-		: pool((size_t) n * TEST_POOL, EMPTY_KEY), pool_count(n), inbox0((size_t) n * inbox, EMPTY_KEY),
-		  inbox1((size_t) n * inbox, EMPTY_KEY), count0(n), count1(n), list(NCLASSES * (size_t) n),
-		  list_count(NCLASSES)
+				Pools(uint32_t n, uint32_t inbox)
+	:			pool((size_t) n * TEST_POOL, EMPTY_KEY), pool_count(n), inbox0((size_t) n * inbox, EMPTY_KEY),
+				inbox1((size_t) n * inbox, EMPTY_KEY), count0(n), count1(n), list(NCLASSES * (size_t) n),
+				list_count(NCLASSES)
 	{
-		graph = TileGraph{pool.d, pool_count.d, {inbox0.d, inbox1.d}, {count0.d, count1.d}, list.d,
-			list_count.d, n, TEST_POOL, inbox, 0};
+		graph = TileGraph {pool.d, pool_count.d, {inbox0.d, inbox1.d}, {count0.d, count1.d}, list.d,
+		list_count.d, n, TEST_POOL, inbox, 0};
 	}
 };
 

@@ -1,5 +1,5 @@
 /*
- * gpu_descent.cu - tests of the first neighbours (cuda/initial_graph.cu), of update rounds
+ * gpu_descent.cu - tests of the first neighbors (cuda/initial_graph.cu), of update rounds
  * and the choice of edges (cuda/tile.cu), and of joins (cuda/two_hop_join.cu).
  */
 #include "gpu_check.h"
@@ -34,7 +34,7 @@ test_random_edges(RowFormat format)
 			good &= k == 0 || key >> 32 >= p.pool.h[v * TEST_POOL + k - 1] >> 32;
 		}
 	}
-	report("random neighbours: distances, order, no self" + format_name(format), good);
+	report("random neighbors: distances, order, no self" + format_name(format), good);
 }
 
 static void
@@ -292,7 +292,7 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choic
 		   std::to_string(overflowed) + " overflowed");
 }
 
-/* The nearest of the neighbours' neighbours; after two joins, nearer ones. */
+/* The nearest of the neighbors' neighbors; after two joins, nearer ones. */
 static void
 test_joins(uint32_t stride, uint32_t inbox, RowFormat format = ROWS_S8)
 {

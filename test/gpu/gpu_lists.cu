@@ -1,6 +1,6 @@
 /*
  * gpu_lists.cu - tests of what makes adjacency lists: reverse edges and exact order
- * (cuda/lists.cu), near neighbours of neighbours (cuda/two_hop_fill.cu), and the merge of the
+ * (cuda/lists.cu), near neighbors of neighbors (cuda/two_hop_fill.cu), and the merge of the
  * lists of two parts (cuda/merge.cu).
  */
 #include "gpu_check.h"
@@ -28,7 +28,7 @@ test_finish(uint32_t inbox, uint32_t degree)
 	p.pool.pull(), p.pool_count.pull();
 	for (uint32_t v = 0; v < b.n; v++)
 	{
-		/* distinct neighbours only, as a prune leaves them */
+		/* distinct neighbors only, as a prune leaves them */
 		std::set<Key> distinct(p.pool.h.begin() + v * TEST_POOL, p.pool.h.begin() + v * TEST_POOL + 10);
 
 		std::copy(distinct.begin(), distinct.end(), p.pool.h.begin() + v * TEST_POOL);
@@ -236,7 +236,7 @@ test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
 		bad += counts.h[row] != want.size() ||
 			!std::equal(want.begin(), want.end(), &ids.h[(size_t) row * degree]);
 	}
-	report("lists filled with near neighbours, " +
+	report("lists filled with near neighbors, " +
 		   std::string(format_name(format)) + ", " +
 		   std::to_string(dim) + " dimensions, degree " + std::to_string(degree),
 		   bad == 0 && grown > n / 4, std::to_string(bad) + " lists differ, " +

@@ -139,7 +139,7 @@ test_rounds(uint32_t n, uint32_t dim, uint32_t r, uint32_t s, GrnPairOrder order
 	w.ref.order = order;
 	w.ref.pairs = pairs;
 	must(launch_paper_init(device.stream, w.rows.d, n, dim, w.space, r, s, 3), "launch_paper_init");
-	must(cudaStreamSynchronize(device.stream), "synchronise");
+	must(cudaStreamSynchronize(device.stream), "synchronize");
 	for (uint32_t v = 0; v < n; v++)
 	{
 		PaperWorld::Pool p = w.pool(v);
@@ -166,7 +166,7 @@ test_rounds(uint32_t n, uint32_t dim, uint32_t r, uint32_t s, GrnPairOrder order
 				 "launch_paper_update");
 			step = "round " + std::to_string(round);
 		}
-		must(cudaStreamSynchronize(device.stream), "synchronise");
+		must(cudaStreamSynchronize(device.stream), "synchronize");
 		why = w.compare(&good);
 		if (!good || round == 3 || round == 6)
 			report(name + step, good, why);

@@ -100,7 +100,7 @@ debian_folder()
 		sed -n '/^Permission/,$p' "$TOP/LICENSE" | fold -s -w 78 | sed -e 's/ *$//' -e 's/^$/./' -e 's/^/ /'
 		[ "$WITH_CUDA" = no ] || printf '\nComment: %s\n %s\n' \
 			"the -cuda packages hold NVIDIA's CUDA runtime library, linked statically," \
-			"which the CUDA Toolkit's licence allows to be passed on (its attachment A)."
+			"which the CUDA Toolkit's license allows to be passed on (its attachment A)."
 	} >"$debian/copyright"
 	(cd "$1" && pg_buildext updatecontrol)
 }

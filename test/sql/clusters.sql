@@ -6,10 +6,10 @@ CREATE SCHEMA test_clusters;
 SET search_path = test_clusters, public;
 SET grnnd.build_device = cpu;
 SELECT setseed(0.7);
-CREATE TABLE centres AS SELECT k, ARRAY(SELECT random() + k * 0 FROM generate_series(1, 24)) AS c FROM generate_series(1, 75) k;
+CREATE TABLE centers AS SELECT k, ARRAY(SELECT random() + k * 0 FROM generate_series(1, 24)) AS c FROM generate_series(1, 75) k;
 CREATE FUNCTION rows_of(part int) RETURNS TABLE (id int, v vector(24)) LANGUAGE sql VOLATILE AS $$
 	SELECT i, (SELECT array_agg(x + random() * 0.001 + i * 0 ORDER BY o) FROM unnest(c) WITH ORDINALITY u (x, o))::vector(24)
-	FROM generate_series(1, 3000) i JOIN centres ON k = 1 + i % 75 WHERE part IN (i % 4, 4) $$;
+	FROM generate_series(1, 3000) i JOIN centers ON k = 1 + i % 75 WHERE part IN (i % 4, 4) $$;
 CREATE TABLE t (id int, v vector(24));
 INSERT INTO t SELECT * FROM rows_of(4);
 CREATE INDEX t_idx ON t USING grnnd (v);

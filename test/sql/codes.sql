@@ -1,4 +1,4 @@
--- Codes that do not tell neighbours apart: left out by a build, not looked at once an
+-- Codes that do not tell neighbors apart: left out by a build, not looked at once an
 -- index has grown into such data.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;

@@ -26,7 +26,7 @@ VACUUM t;
 SELECT missing('t', 'v', '<->', (SELECT v FROM queries LIMIT 1));
 SELECT * FROM grnnd_check('t_idx', true);
 
--- the neighbourhood of one query
+-- the neighborhood of one query
 DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 500);
 VACUUM t;
 SELECT recall('t', 'v', '<->', 'queries') >= 0.95 AS recall;

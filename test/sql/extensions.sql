@@ -36,7 +36,7 @@ GRANT USAGE ON SCHEMA "Of tools" TO regress_grnnd_none;
 SET ROLE regress_grnnd_none;
 SET search_path = "Of tools", public;
 SELECT * FROM grnnd_graph('t', 'v', 1);
-SELECT * FROM grnnd_graph_by('t', 'v', 'id', 1) AS g (item int, neighbour int, distance float8);
+SELECT * FROM grnnd_graph_by('t', 'v', 'id', 1) AS g (item int, neighbor int, distance float8);
 SELECT * FROM grnnd_search(NULL::t, 'v', '<->', '[1,2,3]'::vector, 1);
 SELECT * FROM grnnd_build_estimate('t', 'v');
 SELECT * FROM grnnd_devices();

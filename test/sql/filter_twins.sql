@@ -1,6 +1,6 @@
 -- Equal vectors whose rows have different values: those inserted later are found as those of the
 -- build are, in each layout.  (.995 to .998 of 600 rows, compact .963; .90, .90 and .89 where
--- neighbours are chosen without a look at signatures.)
+-- neighbors are chosen without a look at signatures.)
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
 CREATE SCHEMA test_filter_twins;
@@ -32,9 +32,9 @@ SELECT * FROM try('rounded', '');
 SELECT * FROM try('compact', 'WITH (layout = compact)');
 -- Tight clusters: rows that are written anew, and a vacuum, keep the ways out of them
 SELECT setseed(0.7);
-CREATE TABLE centres AS SELECT k, ARRAY(SELECT random() * 20 + k * 0 FROM generate_series(1, 32)) AS c FROM generate_series(1, 50) k;
+CREATE TABLE centers AS SELECT k, ARRAY(SELECT random() * 20 + k * 0 FROM generate_series(1, 32)) AS c FROM generate_series(1, 50) k;
 CREATE TABLE clusters AS SELECT i AS id, 1 AS tenant, (SELECT array_agg(x + random() * 0.4 + i * 0 ORDER BY o)
-	FROM unnest(c) WITH ORDINALITY u (x, o))::vector(32) AS v FROM generate_series(1, 4000) i JOIN centres ON k = 1 + i % 50;
+	FROM unnest(c) WITH ORDINALITY u (x, o))::vector(32) AS v FROM generate_series(1, 4000) i JOIN centers ON k = 1 + i % 50;
 CREATE INDEX clusters_idx ON clusters USING grnnd (v, tenant);
 UPDATE clusters SET tenant = 2 WHERE id % 2 = 0;
 UPDATE clusters SET tenant = 3 WHERE id % 2 = 1;
@@ -46,7 +46,7 @@ SELECT count(*) FROM grnnd_check('clusters_idx', true);
 CREATE TABLE small AS SELECT i AS id, 1 AS tenant, (SELECT array_agg(x + random() * 0.04 + i * 0 ORDER BY o)
 	FROM unnest(c[1:24]) WITH ORDINALITY u (x, o))::vector(24) AS v
 	FROM generate_series(1, 4000) i JOIN (SELECT row_number() OVER () AS k,
-		ARRAY(SELECT random() * 20 + j * 0 FROM generate_series(1, 24)) AS c FROM generate_series(1, 200) j) centres ON k = 1 + i % 200;
+		ARRAY(SELECT random() * 20 + j * 0 FROM generate_series(1, 24)) AS c FROM generate_series(1, 200) j) centers ON k = 1 + i % 200;
 CREATE INDEX small_idx ON small USING grnnd (v, tenant) WITH (m = 8);
 CREATE INDEX small_compact_idx ON small USING grnnd (v, tenant) WITH (layout = compact);
 UPDATE small SET tenant = 2;

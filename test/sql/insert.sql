@@ -87,7 +87,7 @@ INSERT INTO heavy_rows SELECT * FROM heavy(2001, 4000);
 SELECT recall('heavy_rows', 'v', '<->', 'heavy_queries') >= 0.9 AS recall;
 SELECT * FROM grnnd_check('heavy_idx', true);
 
--- neighbours that change together do not all give up the same row, each counting on the others
+-- neighbors that change together do not all give up the same row, each counting on the others
 CREATE FUNCTION cauchy(a int, b int, seed int) RETURNS TABLE (id int, v vector) LANGUAGE sql AS $$
 	SELECT i, (SELECT array_agg(tan(pi() * (unit(i, j, seed) - 0.5)))::vector FROM generate_series(1, 16) j)
 	FROM generate_series(a, b) i
@@ -116,12 +116,12 @@ SELECT recall('ip', 'v', '<#>', 'queries') >= 0.95 AS recall;
 SELECT * FROM grnnd_check('ip_idx', true);
 
 -- inner product of rows whose lengths spread twentyfold
-CREATE TABLE centre AS SELECT avg(v) AS v FROM points(1, 1000, 32, 1);
+CREATE TABLE center AS SELECT avg(v) AS v FROM points(1, 1000, 32, 1);
 CREATE TABLE spread_queries AS
-	SELECT id, q.v - c.v AS v FROM points(100001, 100050, 32, 1) q, centre c;
+	SELECT id, q.v - c.v AS v FROM points(100001, 100050, 32, 1) q, center c;
 CREATE FUNCTION spread(a int, b int) RETURNS SETOF vector LANGUAGE sql AS $$
 	SELECT (p.v - c.v) * array_fill(exp(3 * unit(p.id, 1, 4))::real, ARRAY[32])::vector
-	FROM points(a, b, 32, 1) p, centre c
+	FROM points(a, b, 32, 1) p, center c
 $$;
 CREATE TABLE spread (id serial, v vector(32));
 INSERT INTO spread (v) SELECT spread(1, 2000);

@@ -33,7 +33,7 @@ SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
 SELECT * FROM ranged('0.0001 >= v <-> (SELECT v FROM ls WHERE id = 5)');
 SELECT * FROM ranged('1 - (v <-> (SELECT v FROM ls WHERE id = 5)) > 0.9999');
--- rounded rows are read from the table; without codes a search visits each neighbour
+-- rounded rows are read from the table; without codes a search visits each neighbor
 DROP INDEX ls_exact;
 CREATE INDEX ls_compact ON ls USING grnnd (v) WITH (layout = compact);
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;

@@ -66,7 +66,7 @@ SELECT :bytes = table_pages(format('SELECT 1 FROM ints ORDER BY v <-> %L LIMIT 1
 
 SET client_min_messages = warning;
 -- few bits a number tell rows apart that all lie far from zero, because they keep what is left
--- without the centre; of few rows as well, of rows that are inserted, and beside some that lie
+-- without the center; of few rows as well, of rows that are inserted, and beside some that lie
 -- where the others do not
 CREATE TABLE far AS SELECT id, CASE WHEN id % 50 = 0 THEN array_fill(-1e6::real, ARRAY[128])::vector
 	ELSE v + array_fill(10::real, ARRAY[128])::vector END AS v FROM points(1, 2000, 128, 1) p(id, v);
@@ -99,7 +99,7 @@ END $$;
 SELECT rows, opclass, f.* FROM (VALUES (2000), (1000), (60)) x (rows),
 	(VALUES ('vector_l2_ops', '<->'), ('vector_cosine_ops', '<=>'), ('vector_ip_ops', '<#>')) y (opclass, op), far(opclass, op, rows) f;
 
--- a scan keeps its centre while scans of other indexes take the memory of what else it has read
+-- a scan keeps its center while scans of other indexes take the memory of what else it has read
 CREATE TABLE s (id int, v vector(128));
 INSERT INTO s SELECT id, v FROM far;
 CREATE INDEX s_v ON s USING grnnd (v vector_ip_ops) WITH (layout = compact);

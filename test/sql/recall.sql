@@ -27,7 +27,7 @@ SHOW enable_seqscan;
 SET grnnd.ef_search = 77;
 SELECT width FROM grnnd_recall('t_v', queries => 5);
 RESET grnnd.ef_search;
--- fewer rows than queries and neighbours
+-- fewer rows than queries and neighbors
 CREATE TABLE few AS SELECT * FROM t WHERE id BETWEEN 1 AND 5;
 CREATE INDEX few_v ON few USING grnnd (v);
 SELECT recall, queried, compared FROM grnnd_recall('few_v');

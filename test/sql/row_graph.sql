@@ -22,7 +22,7 @@ BEGIN
 		WITH g AS MATERIALIZED (
 			SELECT a.id, b.id AS other, distance, a.%2$I %3$s b.%2$I AS d
 			FROM grnnd_graph(%1$L, %2$L, $1, $2, exact => $3)
-				JOIN %1$I a ON a.ctid = item JOIN %1$I b ON b.ctid = neighbour),
+				JOIN %1$I a ON a.ctid = item JOIN %1$I b ON b.ctid = neighbor),
 		pair AS (
 			SELECT a.id, a.%2$I %3$s b.%2$I AS d,
 				row_number() OVER (PARTITION BY a.id ORDER BY a.%2$I %3$s b.%2$I) AS n
@@ -86,7 +86,7 @@ SELECT count(*) FROM grnnd_graph('t', 's', 5, max_distance => 1e-9);
 SELECT count(*) > 0 AND max(distance) <= -1 AS ip FROM grnnd_graph('t', 'v', 5, 'ip', -1);
 SELECT count(*) FROM grnnd_graph('t', 'v', max_distance => -1);
 
--- NULLs, and zero vectors by cosine, are left out; duplicates are neighbours of each other
+-- NULLs, and zero vectors by cosine, are left out; duplicates are neighbors of each other
 CREATE TABLE d (id int, v vector(3));
 INSERT INTO d SELECT i, CASE WHEN i % 10 = 0 THEN NULL WHEN i % 10 = 1 THEN '[0,0,0]'::vector
 	WHEN i % 10 < 5 THEN '[1,2,3]' ELSE ARRAY[i, i % 7, -i]::vector END FROM generate_series(1, 100) i;
@@ -95,7 +95,7 @@ SELECT metric, exact, count(*), count(DISTINCT a.id) AS rows,
 	count(*) FILTER (WHERE a.id = b.id) AS own
 FROM unnest('{l2,cosine}'::text[]) metric, unnest('{false,true}'::boolean[]) exact,
 	LATERAL (SELECT * FROM grnnd_graph('d', 'v', 6, metric, exact => exact)) g
-	JOIN d a ON a.ctid = item JOIN d b ON b.ctid = neighbour
+	JOIN d a ON a.ctid = item JOIN d b ON b.ctid = neighbor
 GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT exact, count(*), count(DISTINCT item) AS rows FROM unnest('{false,true}'::boolean[]) exact,
 	LATERAL (SELECT * FROM grnnd_graph('d', 'v', 1000, max_distance => 0, exact => exact)) g GROUP BY 1 ORDER BY 1;
@@ -114,10 +114,10 @@ SELECT exact, g.* FROM unnest('{false,true}'::boolean[]) exact, LATERAL (SELECT 
 -- keys of any type; views, expressions without a number of dimensions, partitions
 CREATE VIEW shown AS SELECT 'row ' || id AS key, id % 2 = 0 AS even, v::vector AS v, h FROM t WHERE id <= 200;
 SELECT (SELECT count(*) FROM grnnd_graph_by('shown', 'v', 'key', 3, exact => true)
-		AS g (item text, neighbour text, distance float8)),
+		AS g (item text, neighbor text, distance float8)),
 	(SELECT count(*) FROM grnnd_graph_by('shown', 'v', 'key', 3, exact => true)
-		AS g (item text, neighbour text, distance float8)
-		JOIN t a ON 'row ' || a.id = item JOIN t b ON 'row ' || b.id = neighbour
+		AS g (item text, neighbor text, distance float8)
+		JOIN t a ON 'row ' || a.id = item JOIN t b ON 'row ' || b.id = neighbor
 	 WHERE abs((a.v <-> b.v) - distance) < 1e-5 AND a.id <> b.id AND a.id <= 200 AND b.id <= 200);
 CREATE DOMAIN place AS vector(3);
 CREATE TABLE parts (key uuid, p place, n numeric) PARTITION BY HASH (key);
@@ -125,10 +125,10 @@ CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0)
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 INSERT INTO parts SELECT md5(i::text)::uuid, ARRAY[i, 0, 0]::vector::place, i / 3.0 FROM generate_series(1, 50) i;
 SELECT count(*), max(abs(abs(a.n - b.n) * 3 - distance)) < 1e-5 AS right
-FROM grnnd_graph_by('parts', 'p', 'key', 2) AS g (item uuid, neighbour uuid, distance float8)
-	JOIN parts a ON a.key = item JOIN parts b ON b.key = neighbour;
-SELECT item, array_agg(neighbour ORDER BY distance, neighbour)
-FROM grnnd_graph_by('few', 'v', 'id', 2) AS g (item int, neighbour int, distance float8) GROUP BY 1 ORDER BY 1;
+FROM grnnd_graph_by('parts', 'p', 'key', 2) AS g (item uuid, neighbor uuid, distance float8)
+	JOIN parts a ON a.key = item JOIN parts b ON b.key = neighbor;
+SELECT item, array_agg(neighbor ORDER BY distance, neighbor)
+FROM grnnd_graph_by('few', 'v', 'id', 2) AS g (item int, neighbor int, distance float8) GROUP BY 1 ORDER BY 1;
 CREATE MATERIALIZED VIEW kept AS SELECT * FROM few;
 SELECT count(*) FROM grnnd_graph('kept', 'v', 2);
 
@@ -147,7 +147,7 @@ GRANT USAGE ON SCHEMA test_row_graph TO grnnd_graph_reader;
 GRANT SELECT ON shown TO grnnd_graph_reader;
 SET ROLE grnnd_graph_reader;
 SELECT count(*) FROM grnnd_graph('few', 'v', 1);
-SELECT count(*) FROM grnnd_graph_by('shown', 'v', 'key', 1) AS g (item text, neighbour text, distance float8);
+SELECT count(*) FROM grnnd_graph_by('shown', 'v', 'key', 1) AS g (item text, neighbor text, distance float8);
 SELECT grnnd_graph_by('shown', 'v', 'key', 1);
 RESET ROLE;
 GRANT SELECT (v) ON few TO grnnd_graph_reader;
@@ -155,9 +155,9 @@ ALTER TABLE d ENABLE ROW LEVEL SECURITY;
 CREATE POLICY low ON d TO grnnd_graph_reader USING (id <= 20);
 GRANT SELECT ON d TO grnnd_graph_reader;
 SET ROLE grnnd_graph_reader;
-SELECT count(*) FROM grnnd_graph_by('few', 'v', 'id', 1) AS g (item int, neighbour int, distance float8);
-SELECT count(*), max(item), max(neighbour)
-FROM grnnd_graph_by('d', 'v', 'id', 50) AS g (item int, neighbour int, distance float8);
+SELECT count(*) FROM grnnd_graph_by('few', 'v', 'id', 1) AS g (item int, neighbor int, distance float8);
+SELECT count(*), max(item), max(neighbor)
+FROM grnnd_graph_by('d', 'v', 'id', 50) AS g (item int, neighbor int, distance float8);
 RESET ROLE;
 -- an OID is no way around the schema's rights
 SELECT 'd'::regclass::oid AS d \gset
@@ -191,19 +191,19 @@ SELECT state('SELECT * FROM grnnd_graph' || call) FROM unnest(ARRAY[
 	$$('t', 'v', 3, 'hamming')$$, $$('t', 'v', 3, 'halfvec_l2_ops')$$, $$('t', 's', exact => true)$$, $$('nothing', 'v')$$,
 	$$(0::oid::regclass, 'v')$$, $$('few_id', 'id')$$, $$('shown', 'v')$$, $$('parts', 'p')$$, $$('parent', 'v')$$,
 	$$('mixed', 'v')$$,
-	$$_by('few', 'v', 'id') AS g (item int, neighbour int, distance float8)$$,
-	$$_by('few', 'v', 'key') AS g (item int, neighbour int, distance float8)$$,
-	$$_by('few', 'v', 'id') AS g (item bigint, neighbour bigint, distance float8)$$,
-	$$_by('few', 'v', 'id') AS g (item int, neighbour int)$$,
+	$$_by('few', 'v', 'id') AS g (item int, neighbor int, distance float8)$$,
+	$$_by('few', 'v', 'key') AS g (item int, neighbor int, distance float8)$$,
+	$$_by('few', 'v', 'id') AS g (item bigint, neighbor bigint, distance float8)$$,
+	$$_by('few', 'v', 'id') AS g (item int, neighbor int)$$,
 	$$_by('few', 'v', 'id')$$]) call;
 -- (of children with a key that is told apart)
 INSERT INTO parent VALUES (1, '[1,2,3]');
 INSERT INTO child VALUES (2, '[1,2,4]');
-SELECT * FROM grnnd_graph_by('parent', 'v', 'id') AS g (item int, neighbour int, distance float8) ORDER BY 1;
+SELECT * FROM grnnd_graph_by('parent', 'v', 'id') AS g (item int, neighbor int, distance float8) ORDER BY 1;
 -- names are names
 CREATE TABLE "a""b; SELECT 1" ("v'"" FROM t" vector(3), "K" int);
 INSERT INTO "a""b; SELECT 1" VALUES ('[1,2,3]', 1), ('[1,2,5]', 2);
-SELECT * FROM grnnd_graph_by('"a""b; SELECT 1"', 'v''" FROM t', 'K') AS g (item int, neighbour int, distance float8) ORDER BY 1;
+SELECT * FROM grnnd_graph_by('"a""b; SELECT 1"', 'v''" FROM t', 'K') AS g (item int, neighbor int, distance float8) ORDER BY 1;
 
 SET client_min_messages = warning;
 DROP SCHEMA test_row_graph CASCADE;

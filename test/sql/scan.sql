@@ -92,7 +92,7 @@ EXPLAIN (COSTS OFF) SELECT e FROM pairs ORDER BY e <-> '[0,0]', e <-> '[1,9]' LI
 SELECT e FROM pairs ORDER BY e <-> '[0,0]', e <-> '[1,9]' LIMIT 6;
 SELECT e FROM pairs ORDER BY e <-> '[0,0]', e <-> '[9,1]' LIMIT 6;
 
--- cursors: forward as any, backward through a materialisation
+-- cursors: forward as any, backward through a materialization
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT e FROM pairs ORDER BY e <-> '[0.1,0.01]';
 FETCH 3 FROM c;

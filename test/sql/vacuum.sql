@@ -44,7 +44,7 @@ SELECT recall('t', 'v', '<->', 'queries') >= 0.95 AS recall;
 SELECT * FROM grnnd_check('t_idx', true);
 SELECT missing('t', 'v', '<->', (SELECT v FROM queries LIMIT 1));
 
--- little memory: neighbours of the dead are read when they are needed
+-- little memory: neighbors of the dead are read when they are needed
 SET maintenance_work_mem = '1MB';
 CREATE TABLE small (LIKE t);
 INSERT INTO small SELECT * FROM points(1, 6000, 32, 1);

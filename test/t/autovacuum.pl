@@ -40,7 +40,7 @@ my $stopped = q(SELECT count(*) = 1 FROM pg_locks JOIN pg_stat_activity USING (p
 	WHERE locktype = 'advisory' AND NOT granted AND backend_type = 'autovacuum worker');
 $node->poll_query_until('postgres', $stopped) or die 'no autovacuum';
 
-# (an autovacuum that has been cancelled leaves nobody to wait for)
+# (an autovacuum that has been canceled leaves nobody to wait for)
 my @waiting = map { psql_start($node, "$_;") } 'INSERT INTO t SELECT * FROM points(501, 501, 8, 1)',
   "SELECT count(*) FROM grnnd_check('t_idx', true)", "SELECT grnnd_fit('t_idx')";
 $node->poll_query_until('postgres', "SELECT count(*) = 3 OR NOT ($stopped) FROM pg_locks WHERE locktype = 'object' AND NOT granted")
@@ -50,7 +50,7 @@ like(($node->psql('postgres', "SET lock_timeout = '20ms'; INSERT INTO t SELECT *
 # far more than deadlock_timeout
 $node->safe_psql('postgres', 'SELECT pg_sleep(0.3)');
 is($node->safe_psql('postgres', $stopped), 't', 'autovacuum goes on beside those who wait for it');
-ok(slurp_file($node->logfile) !~ /canceling autovacuum task/, 'and was not cancelled');
+ok(slurp_file($node->logfile) !~ /canceling autovacuum task/, 'and was not canceled');
 
 $node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted");
 psql_finish($gate);

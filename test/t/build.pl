@@ -207,18 +207,18 @@ for my $how ('cancel', 'terminate')
 	my $build = 'SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = 1;' .
 	  " SET maintenance_work_mem = '4MB'; ALTER TABLE t SET (parallel_workers = 1);" .
 	  ' CREATE INDEX slow ON t USING grnnd (e vector_l2_ops) WITH (t1 = 1, t2 = 1)';
-	my ($cancelled, $strange, $whole) = (0, '', 0);
+	my ($canceled, $strange, $whole) = (0, '', 0);
 	# until there is time for all of it
 	for (my $limit_ms = 4; !$whole; $limit_ms = int($limit_ms * 1.4))
 	{
 		$node->psql('postgres', "SET statement_timeout = $limit_ms; $build", stderr => \$stderr);
-		$stderr =~ /canceling statement due to statement timeout/ ? $cancelled++ : $whole++;
+		$stderr =~ /canceling statement due to statement timeout/ ? $canceled++ : $whole++;
 		$strange .= $stderr if $stderr =~ /ERROR|FATAL|PANIC/ && $stderr !~ /canceling statement due to/;
 		$node->safe_psql('postgres', 'DROP INDEX IF EXISTS slow');
 		$strange .= " builder left at $limit_ms ms" unless wait_until('no builder', sub { !builders() });
 	}
 	is($strange, '', 'time limits: nothing but cancels');
-	cmp_ok($cancelled, '>=', 3, 'time limits: some cancels');
+	cmp_ok($canceled, '>=', 3, 'time limits: some cancels');
 	clean('time limits');
 }
 

@@ -281,7 +281,7 @@ build_near(uint64_t n, GrnBuildResult *r)
 		r->off_near_start += 4;
 }
 
-/* A ring: node i has i + 1, i + 2, ... as neighbours, and row i. */
+/* A ring: node i has i + 1, i + 2, ... as neighbors, and row i. */
 static void
 build(uint64_t n, GrnBuildResult *r)
 {
@@ -382,16 +382,16 @@ build(uint64_t n, GrnBuildResult *r)
 		memset(base[GRN_SEG_WORK], 0, n * item);
 		*(float *) (base[GRN_SEG_WORK] + n * item - sizeof(float)) = NAN;
 	}
-	if (is("centred"))
-		r->centred = 1;
-	if (is("centre"))
+	if (is("centered"))
+		r->centered = 1;
+	if (is("center"))
 	{
 		r->form = GRN_FORM_ROTATED4;
-		r->centred = 1;
-		r->off_centre = (r->off_counts + n + 3) / 4 * 4;
-		need(GRN_SEG_RESULT, r->off_centre + spec.dim * sizeof(float));
-		memset(base[GRN_SEG_RESULT] + r->off_centre, 0x7F, spec.dim * sizeof(float));
-		*(float *) (base[GRN_SEG_RESULT] + r->off_centre) = NAN;
+		r->centered = 1;
+		r->off_center = (r->off_counts + n + 3) / 4 * 4;
+		need(GRN_SEG_RESULT, r->off_center + spec.dim * sizeof(float));
+		memset(base[GRN_SEG_RESULT] + r->off_center, 0x7F, spec.dim * sizeof(float));
+		*(float *) (base[GRN_SEG_RESULT] + r->off_center) = NAN;
 	}
 	if (is("norm"))
 		r->norm_unit = NAN;

@@ -116,7 +116,7 @@ $session->query_safe(qq(
 	SET maintenance_work_mem = '1GB';
 	SET max_parallel_maintenance_workers = 1;
 	SET grnnd.test_point = '$stopped'));
-for my $ends ('cancelled', 'finished')
+for my $ends ('canceled', 'finished')
 {
 	$gate->query_safe("SELECT pg_advisory_lock($lock)");
 	$session->query_until(qr/^begun/m, "\\echo begun\nCREATE INDEX i ON t USING grnnd (v) WITH (t1 = 1, t2 = 1);\n");
@@ -124,8 +124,8 @@ for my $ends ('cancelled', 'finished')
 	$node->poll_query_until('postgres', "SELECT count(*) = 1 $waits") or die 'not there';
 	cmp_ok(memory_files($leader), '>', 1, "$ends: several files of memory");
 	is(shared_memory($leader), 0, "$ends: which have none any more");
-	$node->safe_psql('postgres', "SELECT pg_cancel_backend($leader)") if $ends eq 'cancelled';
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 $waits") if $ends eq 'cancelled';
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($leader)") if $ends eq 'canceled';
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 $waits") if $ends eq 'canceled';
 	$gate->query_safe("SELECT pg_advisory_unlock($lock)");
 	$session->query("SET grnnd.test_point = '$stopped'");
 	is(memory_files($leader), 0, "$ends: none is left open");

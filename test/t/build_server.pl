@@ -298,7 +298,7 @@ SKIP:
 	like(as('gpu', $create, 'safe'), qr/08001: could not connect.*no pg_hba.conf entry/, 'without TLS');
 }
 
-# ---- cancelled, and a server that dies ----
+# ---- canceled, and a server that dies ----
 
 # a build of minutes; returns when it has begun there
 my $long = 'CREATE INDEX slow ON t USING grnnd (floats) WITH (t1 = 100, t2 = 100)';
@@ -381,13 +381,13 @@ ok(all_gone(), 'no builder is left');
 my $client = start_long();
 my $began = time();
 $node->safe_psql('postgres', q(SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%INDEX slow%' AND pid <> pg_backend_pid()));
-like(psql_finish($client), qr/canceling statement due to user request/, 'cancelled here');
+like(psql_finish($client), qr/canceling statement due to user request/, 'canceled here');
 ok(all_gone(), 'and there');
 note sprintf 'gone after %.2f s', time() - $began;
 
 $client = start_long();
 $builder->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND pid <> pg_backend_pid()");
-like(psql_finish($client), qr/build server: canceling statement due to user request/, 'cancelled there');
+like(psql_finish($client), qr/build server: canceling statement due to user request/, 'canceled there');
 ok(all_gone(), 'and here');
 
 $client = start_long();

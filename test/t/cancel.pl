@@ -1,4 +1,4 @@
-# Whatever a statement is doing, it ends soon when it is cancelled, its session is terminated or
+# Whatever a statement is doing, it ends soon when it is canceled, its session is terminated or
 # its builder dies: within half a second, with the builder's death within one, of time in which
 # somebody who looks on gets to run.  Nothing is left behind.
 use strict;
@@ -92,10 +92,10 @@ sub ended
 	like(${ $running->{err} }, $expected, "$name: error");
 }
 
-my $cancelled = qr/canceling statement due to user request/;
+my $canceled = qr/canceling statement due to user request/;
 my $terminated = qr/terminating connection due to administrator command/;
 
-# ---- builds, in each phase: cancelled, terminated, and without their builder ----
+# ---- builds, in each phase: canceled, terminated, and without their builder ----
 
 my %phase = (2 => 'preparing vectors', 3 => 'building graph', 4 => 'connecting graph', 5 => 'computing codes');
 my $builder = q(EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', 'cat >/dev/null; kill -SIG `cat /proc/PID/task/PID/children`'));
@@ -108,7 +108,7 @@ for my $number (sort keys %phase)
 	my $met = "EXISTS (SELECT FROM pg_stat_progress_create_index c WHERE c.pid = a.pid AND phase = 'building index: $phase{$number}')";
 	my $do = sub { return "DO \$do\$BEGIN $_[0]; END\$do\$"; };
 	for my $case (
-		[ 'cancelled', 500, 'SELECT pg_cancel_backend(PID)', $cancelled ],
+		[ 'canceled', 500, 'SELECT pg_cancel_backend(PID)', $canceled ],
 		[ 'terminated', 500, 'SELECT pg_terminate_backend(PID)', $terminated ],
 		[ 'builder killed', 1000, $do->($builder =~ s/SIG/KILL/r), qr/ended unexpectedly.*signal 9/s ],
 		[ 'builder crashed', 1000, $do->($builder =~ s/SIG/SEGV/r), qr/ended unexpectedly.*signal 11/s ],
@@ -148,7 +148,7 @@ for my $case (
 		my $last = $name =~ /check|build|graph/ ? 'DO' : uc((split ' ', (split /; */, $sql)[-1])[0]);
 		ended("$name, $how after $after ms", 500, $sql,
 			"query LIKE '$last%' AND clock_timestamp() > query_start + interval '$after ms'",
-			"SELECT pg_${how}_backend(PID)", $how eq 'cancel' ? $cancelled : $terminated);
+			"SELECT pg_${how}_backend(PID)", $how eq 'cancel' ? $canceled : $terminated);
 	}
 	sound($node, 't_idx', $name);
 }

@@ -143,7 +143,7 @@ sub all_nodes
 	return;
 }
 all_nodes('state', PAYLOAD, pack('C', 77), '.*unknown state');
-all_nodes('neighbours', PAYLOAD + 2, pack('C', 200), '.*too many neighbours');
+all_nodes('neighbors', PAYLOAD + 2, pack('C', 200), '.*too many neighbors');
 all_nodes('page kind', PAGE - 8, pack('S', 3), '.*page of kind 3 where 4');
 all_nodes('page id', PAGE - 2, pack('S', 0), '.*not a page of grnnd');
 
@@ -259,7 +259,7 @@ $node->stop;
 # fields of struct GrnndMeta: [name, offset, bytes]
 my @filters = ([ book_block => 148, 4 ], [ book_pages => 152, 4 ], [ sample_block => 156, 4 ], [ sample_pages => 160, 4 ],
 	[ list_block => 164, 4 ], [ list_pages => 168, 2 ], [ list_state => 170, 1 ], [ list_scale => 171, 1 ],
-	[ list_buckets => 172, 4 ], [ centre_pages => 176, 4 ]);
+	[ list_buckets => 172, 4 ], [ center_pages => 176, 4 ]);
 my @fields = ([ format => 4, 4 ], [ metric => 16, 4 ], [ dim => 20, 4 ], [ degree => 24, 4 ], (map { [ "shape $_", 28 + 2 * $_, 2 ] } 0 .. 3),
 	[ ncolumns => 36, 4 ], [ form => 40, 4 ], [ attr_bytes => 44, 2 ], [ sig_bytes => 46, 2 ], [ payload => 48, 4 ],
 	[ record_bytes => 52, 4 ], [ norm_unit => 56, 4 ], (map { [ "step $_", 60 + 4 * $_, 4 ] } 0 .. 2), [ held => 72, 4 ],

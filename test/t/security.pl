@@ -236,7 +236,7 @@ for my $sql (
 	q(SELECT pg_catalog.count(*) FROM open.grnnd_search(NULL::public.t, 'v', '<->', '[1,2,3]'::public.vector, 5, '{"id": [1, 2, 3]}')),
 	q(SELECT pg_catalog.count(*) FROM open.grnnd_search(NULL::public.t, 'v', '<->', '[1,2,3]'::public.vector, 5, '{"tags": [1]}')),
 	q(SELECT compared FROM open.grnnd_recall('public.t_grnnd', 5)),
-	q(SELECT pg_catalog.count(*) FROM open.grnnd_graph_by('public.t', 'v', 'id', 1) AS g (item pg_catalog.int4, neighbour pg_catalog.int4, distance pg_catalog.float8)))
+	q(SELECT pg_catalog.count(*) FROM open.grnnd_graph_by('public.t', 'v', 'id', 1) AS g (item pg_catalog.int4, neighbor pg_catalog.int4, distance pg_catalog.float8)))
 {
 	my ($out, $err);
 	$node->psql('', "SET client_min_messages = error; SET search_path = open, public, pg_catalog; $sql", connstr => $planted,

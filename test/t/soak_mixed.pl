@@ -1,5 +1,5 @@
 # All at once, round after round: clients that insert, delete, update and search, vacuums that are
-# cancelled, index builds, crashes of the server, and a standby that follows.  After each round every
+# canceled, index builds, crashes of the server, and a standby that follows.  After each round every
 # index is sound and finds every row, on the standby too.  Two short rounds under make check.
 use strict;
 use warnings;
@@ -80,7 +80,7 @@ do
 	$rounds++;
 	my $load = pgbench_start($primary, [ '-c', $clients, '-j', 2, '-T', 10 * $seconds + 60 ], scripts());
 	my $end = time() + $seconds;
-	# (longer where no vacuum was cancelled so far: all were over, or the machine is busy)
+	# (longer where no vacuum was canceled so far: all were over, or the machine is busy)
 	while (time() < $end || (!$halted && time() < $end + 60))
 	{
 		my $name = $kinds[ rand @kinds ][0];
@@ -99,7 +99,7 @@ do
 	}
 	$load->{run}->signal('TERM');
 	pgbench_finish($load);
-	# what a cancelled REINDEX CONCURRENTLY has left
+	# what a canceled REINDEX CONCURRENTLY has left
 	$primary->safe_psql('postgres', q(SELECT format('DROP INDEX %s', indexrelid::regclass)
 		FROM pg_index WHERE NOT indisvalid \gexec));
 	for my $node ($primary, $standby)
@@ -118,12 +118,12 @@ do
 	$primary->safe_psql('postgres', join ';', map { "DELETE FROM $_->[0] WHERE id NOT IN (SELECT id FROM $_->[0] ORDER BY random() LIMIT 2000); VACUUM $_->[0]" } @kinds);
 	if (time() - $shown > 3600)
 	{
-		diag("$rounds rounds, $crashes crashes, $halted vacuums cancelled");
+		diag("$rounds rounds, $crashes crashes, $halted vacuums canceled");
 		$shown = time();
 	}
 } while ($rounds < 2 || time() < $until);
-note "$rounds rounds, $crashes crashes, $halted vacuums cancelled";
-cmp_ok($halted, '>', 0, 'vacuums were cancelled');
+note "$rounds rounds, $crashes crashes, $halted vacuums canceled";
+cmp_ok($halted, '>', 0, 'vacuums were canceled');
 unlike(slurp_file($_->logfile), qr/PANIC|TRAP|inconsistent page|process .* was terminated by signal [^9]/, 'no server went down by itself')
   for $primary, $standby;
 $standby->stop('immediate');

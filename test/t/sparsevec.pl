@@ -113,7 +113,7 @@ for (['l2', '<->', 0.83], ['ip', '<#>', 0.87], ['cosine', '<=>', 0.88], ['l1', '
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
-# rows of many lengths, in a build and row by row: the longest are not the neighbours of all others
+# rows of many lengths, in a build and row by row: the longest are not the neighbors of all others
 $node->safe_psql('postgres', 'CREATE INDEX i ON raw USING grnnd (v sparsevec_ip_ops)');
 recall_is('<#>', 100, 0.85, 'lengths', 'raw');
 sound($node, 'i', 'lengths');
@@ -180,11 +180,11 @@ crash_server($node);
 recall_is('<=>', 100, 0.78, 'after a crash');
 sound($node, 'i', 'after a crash');
 
-# a scan that reads for long can be cancelled, and ends without a page in its hand
+# a scan that reads for long can be canceled, and ends without a page in its hand
 my $slow = q(SET enable_seqscan = off; SET statement_timeout = '50ms';
 	SELECT count(pg_sleep(0.001)) FROM (SELECT id FROM t ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 100000) x);
 my ($rc, $out, $err) = $node->psql('postgres', $slow);
-like($err, qr/canceling statement due to statement timeout/, 'cancelled');
+like($err, qr/canceling statement due to statement timeout/, 'canceled');
 is(number($node, "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t
 	ORDER BY v <=> (SELECT v FROM q LIMIT 1) LIMIT 100000) x"), $ROWS / 3 + 100, 'and the next scan is complete');
 

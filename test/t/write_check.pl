@@ -75,7 +75,7 @@ my ($entry) = unpack 'L', substr($sound, $entry_block * PAGE + PAYLOAD + 8, 4);
 my ($x, $y) = grep { $_ != $head && $_ != $entry && get('C', $_, 2, 1) >= 2 } @nodes;
 is(scalar(@nodes), 290, 'nodes found in the file');
 ok(defined $free && defined $chain && defined $head, 'a free and a chained record, too');
-my @neighbours = get('L2', $x, $ids, 8);
+my @neighbors = get('L2', $x, $ids, 8);
 
 # ---- damage: name, what is expected, [id, offset, bytes]... ----
 
@@ -104,14 +104,14 @@ sub finds
 	$node->stop;
 }
 
-finds('own neighbour', qr/record $x: node is its own neighbour/, [ $x, $ids, pack('L', $x) ]);
-finds('neighbour outside', qr/record $x: neighbour id leads out/, [ $x, $ids, pack('L', 9_999_999) ]);
-finds('repeated neighbour', qr/record $x: repeated neighbour $neighbours[1]/,
-	[ $x, $ids, pack('L', $neighbours[1]) ]);
+finds('own neighbor', qr/record $x: node is its own neighbor/, [ $x, $ids, pack('L', $x) ]);
+finds('neighbor outside', qr/record $x: neighbor id leads out/, [ $x, $ids, pack('L', 9_999_999) ]);
+finds('repeated neighbor', qr/record $x: repeated neighbor $neighbors[1]/,
+	[ $x, $ids, pack('L', $neighbors[1]) ]);
 finds('edge to a free record', qr/record $x: edge to a free record, $free/, [ $x, $ids, pack('L', $free) ]);
 finds('edge to a chained record', qr/record $x: edge to a record of heap TIDs, $chain/,
 	[ $x, $ids, pack('L', $chain) ]);
-finds('code of another', qr/record $x: holds another code than .* neighbour $neighbours[0]/,
+finds('code of another', qr/record $x: holds another code than .* neighbor $neighbors[0]/,
 	[ $x, $codes, pack('C', get('C', $x, $codes, 1) ^ 1) ]);
 finds('state', qr/record $x: unknown state/, [ $x, 0, pack('C', 9) ]);
 finds('TID outside', qr/record $x: heap TID leads out of the table/, [ $x, HEADER, pack('S3', 100, 0, 1) ]);

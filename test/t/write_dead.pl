@@ -1,4 +1,4 @@
-# Dead nodes cost searches little: nearly all rows are deleted, and the vacuum is cancelled, or
+# Dead nodes cost searches little: nearly all rows are deleted, and the vacuum is canceled, or
 # the server killed, at one step or another, or there was no vacuum at all.  Once vacuum has
 # marked what is dead, a query reads at most 10 times the pages that it read before the rows were
 # deleted.  Before that the first queries look the dead rows up and mark them; later ones read
@@ -105,7 +105,7 @@ sub interrupted_vacuum
 	}
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 		WHERE wait_event = 'advisory'");
-	like(psql_finish($vacuum), qr/canceling/, "$t: vacuum is cancelled at $point");
+	like(psql_finish($vacuum), qr/canceling/, "$t: vacuum is canceled at $point");
 	$gate->quit;
 }
 

@@ -344,7 +344,7 @@ $node->safe_psql('d3', 'INSERT INTO i (v) SELECT v FROM points(2001, 2001, 32, 1
 ok($node->poll_query_until('d3', q(SELECT state = 'used' FROM grnnd_codes('i'))), 'then the third database has one');
 no_worker_is_left('which ends');
 
-# ---- a function that sleeps, and goes on when it is cancelled ----
+# ---- a function that sleeps, and goes on when it is canceled ----
 
 $node->safe_psql('postgres', q(
 	CREATE ROLE sleeper;

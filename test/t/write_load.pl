@@ -91,7 +91,7 @@ $node->safe_psql('postgres', 'DROP TABLE queries;
 	CREATE TABLE queries AS SELECT * FROM points(1000001, 1000100, 128, 1)');
 load(128);
 
-# ---- rows die as fast as they come: no live neighbour for long times ----
+# ---- rows die as fast as they come: no live neighbor for long times ----
 
 $node->safe_psql('postgres', q(
 	CREATE TABLE churn (id serial, v vector(128));
@@ -109,7 +109,7 @@ missing($node, 'churn', 'churn');
 cmp_ok(number($node, "SELECT pg_relation_size('churn_idx')"), '<', 1000 * 8192,
 	'churn: slots are used again');
 
-# ---- vacuum that is cancelled at any moment leaves every row reachable ----
+# ---- vacuum that is canceled at any moment leaves every row reachable ----
 
 $node->safe_psql('postgres', 'CREATE TABLE halted (LIKE t128); CREATE INDEX halted_idx ON halted USING grnnd (v)');
 my $halted = 0;
@@ -124,16 +124,16 @@ for my $round (0 .. 11)
 	$node->psql('postgres', "SET statement_timeout = $limit; VACUUM halted", stderr => \my $stderr);
 	$halted++ if $stderr =~ /canceling statement/;
 	my $said = number($node, "SELECT * FROM grnnd_check('halted_idx', true) LIMIT 5");
-	is($said, '', "vacuum cancelled after $limit ms: sound");
+	is($said, '', "vacuum canceled after $limit ms: sound");
 	$node->safe_psql('postgres',
 		"INSERT INTO halted SELECT id, 0, v FROM source128 WHERE id BETWEEN 4001 + 100 * $round AND 4100 + 100 * $round");
 }
-cmp_ok($halted, '>', 0, "$halted vacuums were cancelled");
+cmp_ok($halted, '>', 0, "$halted vacuums were canceled");
 $node->safe_psql('postgres', 'VACUUM halted');
-sound($node, 'halted_idx', 'vacuum after cancelled ones');
-missing($node, 'halted', 'vacuum after cancelled ones');
+sound($node, 'halted_idx', 'vacuum after canceled ones');
+missing($node, 'halted', 'vacuum after canceled ones');
 
-# ---- vacuum_cost_delay holds for the index, too, and a delayed vacuum can be cancelled ----
+# ---- vacuum_cost_delay holds for the index, too, and a delayed vacuum can be canceled ----
 
 $node->safe_psql('postgres', 'DELETE FROM halted WHERE id % 3 = 0; CHECKPOINT');
 my $delayed = psql_start($node, q(SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 10;
@@ -142,8 +142,8 @@ ok($node->poll_query_until('postgres', q(
 	SELECT count(*) = 1 FROM pg_stat_progress_vacuum JOIN pg_stat_activity USING (pid)
 	WHERE phase = 'vacuuming indexes' AND wait_event = 'VacuumDelay')), 'vacuum waits in the index');
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
-like(psql_finish($delayed), qr/canceling statement/, 'and is cancelled there');
-sound($node, 'halted_idx', 'vacuum cancelled while it waits');
+like(psql_finish($delayed), qr/canceling statement/, 'and is canceled there');
+sound($node, 'halted_idx', 'vacuum canceled while it waits');
 
 $node->stop;
 done_testing();

@@ -42,7 +42,7 @@ my ($free) = grep { state_of($_) == FREE && get('C', $_, 2, 1) > 0 } @all;
 my ($chain) = grep { state_of($_) == TIDS } @all;
 ok($code_bytes > 0 && defined $free && defined $chain, 'there are codes, a free record and a chained one');
 
-# the ids of a record's neighbours are behind its TIDs and code: where all records have ids
+# the ids of a record's neighbors are behind its TIDs and code: where all records have ids
 my ($ids) = grep {
 	my $offset = $_;
 	!grep { my $id = $_; grep { $_ > $#all || $_ == $id } get('L' . get('C', $id, 2, 1), $id, $offset, 4 * $degree) } @nodes

@@ -114,7 +114,7 @@ do
 		$node->safe_psql('postgres', "VACUUM $_->[0]; SELECT grnnd_fit('$_->[0]_idx')") for @now;
 	}
 } while ($rounds < 10 || time() < $until);
-note "$rounds rounds, $kept rows, $halted statements cancelled";
+note "$rounds rounds, $kept rows, $halted statements canceled";
 cmp_ok($kept, '>', 50 * $rounds, 'there were many rows');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'the server stayed up');
 $node->stop;

@@ -53,7 +53,7 @@ find_cells(const GrnCells *cells, const float *x, uint32_t *home, uint32_t *gues
 
 	for (uint32_t c = 0; c < cells->n; c++)
 		for (uint32_t j = 0; j < cells->dim; j++)
-			mean[j] += cells->centres[(size_t) c * cells->dim + j] / (float) cells->n;
+			mean[j] += cells->centers[(size_t) c * cells->dim + j] / (float) cells->n;
 	*home = *guest = GRN_INVALID_ID;
 	for (uint32_t c = 0; c < cells->n; c++)
 	{
@@ -62,10 +62,10 @@ find_cells(const GrnCells *cells, const float *x, uint32_t *home, uint32_t *gues
 
 		for (uint32_t j = 0; j < cells->dim; j++)
 		{
-			float		centre = cells->centres[(size_t) c * cells->dim + j] - mean[j];
+			float		center = cells->centers[(size_t) c * cells->dim + j] - mean[j];
 
-			sum += centre * centre;
-			product += (x[j] - mean[j]) * centre;
+			sum += center * center;
+			product += (x[j] - mean[j]) * center;
 		}
 		sum -= 2 * product;
 		if (*home == GRN_INVALID_ID || sum < least[0])

@@ -595,7 +595,7 @@ check_result(const Leader *l, uint32_t n)
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
 		}
 		CHECK(l->by_digests || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
-			  "node %u: neighbours not by distance", v);
+			  "node %u: neighbors not by distance", v);
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
 	{

@@ -13,7 +13,7 @@ is_moved_row(const Leader *l, uint32_t at, const float *x)
 	const GrnBuildResult *r = &l->last.u.result;
 	const char *vectors = l->base[GRN_SEG_WORK] + r->off_vectors;
 	GrnLayout	layout;
-	GrnCentre	centre;
+	GrnCenter	center;
 	char	   *item;
 	size_t		bytes;
 	bool		same;
@@ -21,11 +21,11 @@ is_moved_row(const Leader *l, uint32_t at, const float *x)
 	if (!r->own_items)
 		return memcmp(vectors + (uint64_t) at * l->spec.row_bytes, x, l->spec.dim * sizeof(float)) == 0;
 	grn_result_layout(&layout, &l->spec, r);
-	if (r->centred)
+	if (r->centered)
 	{
-		grn_centre_make(&centre, grn_metric(l->spec.metric)->comparison,
-						(const float *) (l->base[GRN_SEG_RESULT] + r->off_centre), l->spec.dim);
-		layout.centre = &centre;
+		grn_center_make(&center, grn_metric(l->spec.metric)->comparison,
+						(const float *) (l->base[GRN_SEG_RESULT] + r->off_center), l->spec.dim);
+		layout.center = &center;
 	}
 	bytes = grn_own_item_bytes(layout.form, layout.dim);
 	item = calloc(1, bytes);

@@ -2,7 +2,7 @@
  * paper_reference.h - Algorithms 4 and 6 of the GRNND paper and its reverse edges, in plain
  * C, line by line: what the kernels of cuda/paper/kernels.cu are tested against.
  *
- * Of neighbours at equal distances the one of the smaller id counts as nearer, so that a
+ * Of neighbors at equal distances the one of the smaller id counts as nearer, so that a
  * pool that overflows holds the same whatever the order in which it was filled.
  */
 #ifndef PAPER_REFERENCE_H
@@ -80,7 +80,7 @@ ref_insert(const Ref *ref, uint32_t far, uint32_t close, RefPool *pool)
 		pool->id[pool->count++] = far;
 		return;
 	}
-	/* step 3: else replace the farthest neighbour if closer */
+	/* step 3: else replace the farthest neighbor if closer */
 	for (uint32_t i = 1; i < pool->count; i++)
 		if (ref_nearer(ref, close, pool->id[worst], pool->id[i]))
 			worst = i;

@@ -6,7 +6,7 @@
 
 #include "recall.h"
 
-/* Bytes whose neighbourhoods have about six dimensions, as those of descriptors. */
+/* Bytes whose neighborhoods have about six dimensions, as those of descriptors. */
 static inline void
 fill_bytes(float *x, size_t i, uint32_t dim)
 {

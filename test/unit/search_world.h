@@ -203,7 +203,7 @@ between(const World *w, size_t i, size_t j)
 	return grn_row_distance(&rows, world_row(w, i), world_row(w, j));
 }
 
-/* Low-rank rows around ten centres, in the form that metric and format want. */
+/* Low-rank rows around ten centers, in the form that metric and format want. */
 static inline void
 make_rows(World *w, GrnForm format)
 {
@@ -405,7 +405,7 @@ exact(const World *w, uint32_t query, uint32_t id)
 	return grn_compare(grn_metric(w->metric)->comparison, GRN_FORM_F32, q, x, w->dim);
 }
 
-/* The true neighbours among records of state GRN_NODE. */
+/* The true neighbors among records of state GRN_NODE. */
 static inline void
 truth(World *w, uint32_t query, Near *near)
 {

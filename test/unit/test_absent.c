@@ -37,7 +37,7 @@ is_refused(const World *w, uint32_t x, uint32_t y, uint32_t z)
 	return false;
 }
 
-/* What y lists instead of x, by the RNG rule among neighbours of neighbours; N: nothing. */
+/* What y lists instead of x, by the RNG rule among neighbors of neighbors; N: nothing. */
 static uint32_t
 expected(const World *w, uint32_t x, uint32_t y)
 {
@@ -86,7 +86,7 @@ is_edge(const World *w, const GrnRecord *rec, uint32_t i, uint32_t id)
 		memcmp(&factor, &w->factors[id], sizeof(factor)) == 0;
 }
 
-/* codes: else lists stay as they are.  Returns how many new edges lead to no neighbour of x. */
+/* codes: else lists stay as they are.  Returns how many new edges lead to no neighbor of x. */
 static uint32_t
 check_lists(World *w, uint32_t x, bool codes)
 {

@@ -129,7 +129,7 @@ test_clusters(void)
 
 	start_builder(&l);
 	build(&l, 3001, 8, fill_clusters);
-	/* by which neighbours could not be told apart */
+	/* by which neighbors could not be told apart */
 	CHECK(grn_code_dims(l.last.u.result.shape) == 0 && l.last.u.result.held == 0, "%u",
 		  grn_code_dims(l.last.u.result.shape));
 	end_builder(&l);

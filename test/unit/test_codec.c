@@ -723,37 +723,37 @@ directions_within_bounds(void)
 }
 
 static void
-order_of_neighbours(void)
+order_of_neighbors(void)
 {
 	float		distances[8];
 	float		estimates[8];
-	GrnJudgement judgement = {0};
+	GrnJudgment judgment = {0};
 
 	for (int i = 0; i < 8; i++)
 		distances[i] = estimates[i] = (float) i;
-	grn_judge_neighbours(distances, estimates, 8, &judgement);
-	CHECK(judgement.vertices == 1 && judgement.poor == 0, "in order");
+	grn_judge_neighbors(distances, estimates, 8, &judgment);
+	CHECK(judgment.vertices == 1 && judgment.poor == 0, "in order");
 	/* 7 of 28 pairs the wrong way round, then 13 */
 	estimates[0] = 100;
-	grn_judge_neighbours(distances, estimates, 8, &judgement);
-	CHECK(judgement.vertices == 2 && judgement.poor == 0, "three quarters in order");
+	grn_judge_neighbors(distances, estimates, 8, &judgment);
+	CHECK(judgment.vertices == 2 && judgment.poor == 0, "three quarters in order");
 	estimates[1] = 99;
-	grn_judge_neighbours(distances, estimates, 8, &judgement);
-	CHECK(judgement.vertices == 3 && judgement.poor == 1, "half in order");
+	grn_judge_neighbors(distances, estimates, 8, &judgment);
+	CHECK(judgment.vertices == 3 && judgment.poor == 1, "half in order");
 	for (int i = 0; i < 8; i++)
 		estimates[i] = 1;
-	grn_judge_neighbours(distances, estimates, 8, &judgement);
-	CHECK(judgement.vertices == 4 && judgement.poor == 2, "equal estimates");
-	grn_judge_neighbours(distances, estimates, 4, &judgement);
-	grn_judge_neighbours(estimates, estimates, 8, &judgement);
-	CHECK(judgement.vertices == 4, "too few pairs");
-	CHECK(!grn_codes_order_well(&judgement), "half are poor");
-	judgement.vertices = 5;
-	CHECK(!grn_codes_order_well(&judgement) && grn_codes_serve(&judgement, true) &&
-		  !grn_codes_serve(&judgement, false), "two fifths are poor, of long rows alone");
+	grn_judge_neighbors(distances, estimates, 8, &judgment);
+	CHECK(judgment.vertices == 4 && judgment.poor == 2, "equal estimates");
+	grn_judge_neighbors(distances, estimates, 4, &judgment);
+	grn_judge_neighbors(estimates, estimates, 8, &judgment);
+	CHECK(judgment.vertices == 4, "too few pairs");
+	CHECK(!grn_codes_order_well(&judgment), "half are poor");
+	judgment.vertices = 5;
+	CHECK(!grn_codes_order_well(&judgment) && grn_codes_serve(&judgment, true) &&
+		  !grn_codes_serve(&judgment, false), "two fifths are poor, of long rows alone");
 	CHECK(grn_is_long(GRN_FORM_U8, 1536) && !grn_is_long(GRN_FORM_U8, 384), "rows that are long");
-	judgement.vertices = 20;
-	CHECK(grn_codes_order_well(&judgement), "a tenth is poor");
+	judgment.vertices = 20;
+	CHECK(grn_codes_order_well(&judgment), "a tenth is poor");
 }
 
 /* The unit of norms is the power of two above their median, zeroes aside. */
@@ -780,7 +780,7 @@ int
 main(void)
 {
 	grn_dist_init();
-	RUN(order_of_neighbours);
+	RUN(order_of_neighbors);
 	RUN(estimates_within_bounds);
 	RUN(directions_within_bounds);
 	RUN(error_decreases_with_bits);

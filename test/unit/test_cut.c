@@ -147,7 +147,7 @@ test_parts_in_steps(void)
 		{
 			sums[c] = (double) cells.weights[c];
 			for (uint32_t j = 0; j < DIM; j++)
-				sums[c] += pow((double) d.base[i * DIM + j] - (double) cells.centres[c * DIM + j], 2);
+				sums[c] += pow((double) d.base[i * DIM + j] - (double) cells.centers[c * DIM + j], 2);
 			if (home == GRN_INVALID_ID || sums[c] < sums[home])
 				home = c;
 		}

@@ -45,7 +45,7 @@ order(const GrnGrouping *g, const GrnRows *rows, uint32_t n, uint32_t per_page, 
 	free(taken);
 }
 
-/* Of the neighbours of a node, how many share its page, on average. */
+/* Of the neighbors of a node, how many share its page, on average. */
 static double
 together(const World *w, const uint32_t *position)
 {
@@ -80,7 +80,7 @@ near_rows(void)
 		by_rows = together(w, position);
 		order(&g, &rows, N, PER_PAGE, position);
 		by_both = together(w, position);
-		printf("# metric %d: %.2f neighbours on a node's page by codes, %.2f by rows, %.2f by both\n",
+		printf("# metric %d: %.2f neighbors on a node's page by codes, %.2f by rows, %.2f by both\n",
 			   metrics[m], by_codes, by_rows, by_both);
 		/* of a random order it is .07 */
 		CHECK(by_codes > 0.5 && by_rows > 0.6 && by_both > 0.6, "metric %d: %.2f by codes, %.2f by rows, %.2f by both",
@@ -121,8 +121,8 @@ equal_rows(void)
 		for (uint32_t i = 1; i < MANY; i++)
 			same += i % PER_PAGE > 0 && at[i] == at[i - 1];
 		same /= MANY / PER_PAGE * (PER_PAGE - 1);
-		printf("# %.2f of neighbours on a page are equal, %s\n", same, with == 2 ? "by rows" : with ? "by both" : "by codes");
-		CHECK(same > 0.8, "%.2f of neighbours are equal", same);
+		printf("# %.2f of neighbors on a page are equal, %s\n", same, with == 2 ? "by rows" : with ? "by both" : "by codes");
+		CHECK(same > 0.8, "%.2f of neighbors are equal", same);
 	}
 	free(at);
 	free(position);

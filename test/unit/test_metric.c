@@ -261,7 +261,7 @@ bounds_hold(void)
 			  m + 1, tight[m]);
 }
 
-/* Normalising makes length 1 of anything but zero. */
+/* Normalizing makes length 1 of anything but zero. */
 static void
 forms_of_metrics(void)
 {
@@ -275,9 +275,9 @@ forms_of_metrics(void)
 
 		memcpy(y, x, sizeof(y));
 		CHECK(grn_metric_form(m, y, 3), "%s", grn_metric_name(m));
-		CHECK(m->normalised ? fabsf(y[0] - 0.6f) < 1e-6f && fabsf(y[2] - 0.8f) < 1e-6f
+		CHECK(m->normalized ? fabsf(y[0] - 0.6f) < 1e-6f && fabsf(y[2] - 0.8f) < 1e-6f
 			  : memcmp(x, y, sizeof(x)) == 0, "%s: %g %g", grn_metric_name(m), y[0], y[2]);
-		CHECK(grn_metric_form(m, zero, 3) == !m->normalised, "%s: zero", grn_metric_name(m));
+		CHECK(grn_metric_form(m, zero, 3) == !m->normalized, "%s: zero", grn_metric_name(m));
 		CHECK(grn_row_floats(m, 3) == (m->embedding == GRN_EMBED_SCALED ? 5 : 3), "%s", grn_metric_name(m));
 	}
 }

@@ -137,7 +137,7 @@ reference_redirects(void)
 
 /*
  * With all pairs and room in the pools, whatever the order: no pair of what a vertex keeps
- * would redirect, and each neighbour is kept or stands in the pool of a nearer one.
+ * would redirect, and each neighbor is kept or stands in the pool of a nearer one.
  */
 static void
 reference_keeps_the_rule(void)

@@ -1,6 +1,6 @@
 /*
  * test_prune.c - the RNG rule for single nodes: against a plain statement of it,
- * by vectors and by codes, and the neighbour to evict from a full list.
+ * by vectors and by codes, and the neighbor to evict from a full list.
  */
 #include "graph/stored/prune.h"
 
@@ -37,7 +37,7 @@ random_rows(uint32_t n)
 	}
 }
 
-/* Does some kept neighbour stand between the owner and c? */
+/* Does some kept neighbor stand between the owner and c? */
 static bool
 occluded(uint32_t c, const uint32_t *keep, uint32_t nkeep, uint32_t nfixed)
 {
@@ -164,7 +164,7 @@ prune_by_codes(void)
 	free(workspace);
 }
 
-/* Compares two neighbours by row `row` of the table in prune.h: 1 if a is better, -1 if b is. */
+/* Compares two neighbors by row `row` of the table in prune.h: 1 if a is better, -1 if b is. */
 static int
 compare_by(int row, const GrnEvict *e, int a, int b)
 {
@@ -197,7 +197,7 @@ compare_by(int row, const GrnEvict *e, int a, int b)
 	}
 }
 
-/* grn_evict() against its table: every neighbour is compared with the answer. */
+/* grn_evict() against its table: every neighbor is compared with the answer. */
 static void
 evict(void)
 {
@@ -241,7 +241,7 @@ evict(void)
 		{
 			CHECK(e.level == GRN_EVICT_ANY || (to_v[position] != INFINITY && to_v[position] > e.x_to_v),
 				  "%g, x at %g", to_v[position], e.x_to_v);
-			CHECK(reached[position] || e.may_add, "a neighbour is lost");
+			CHECK(reached[position] || e.may_add, "a neighbor is lost");
 		}
 		for (int i = 0; i < 12; i++)
 		{

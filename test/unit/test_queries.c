@@ -25,10 +25,10 @@ by_value(const void *a, const void *b)
 
 /* Three clusters: far from the origin, products are large where distances are small. */
 static void
-make_values(float *x, size_t n, float centre, float width)
+make_values(float *x, size_t n, float center, float width)
 {
 	for (size_t i = 0; i < n; i++)
-		x[i] = centre * (float) (i / DIM % 3) + width * (float) unit_normal();
+		x[i] = center * (float) (i / DIM % 3) + width * (float) unit_normal();
 }
 
 /* Every seventh row is a query, and compared with all others. */

@@ -495,9 +495,9 @@ written_records_read_back(void)
 						uint32_t	from = direct ? ids[i] : index[i];
 
 						CHECK(memcmp(grn_rec_codes(&l, rec) + bytes * i, codes + bytes * from, bytes) == 0,
-							  "dim %u neighbour %u", dim, i);
+							  "dim %u neighbor %u", dim, i);
 						CHECK(memcmp(grn_rec_factors(&l, rec) + i, factors + from, 4) == 0,
-							  "dim %u neighbour %u", dim, i);
+							  "dim %u neighbor %u", dim, i);
 					}
 					if (bytes > 0)
 						CHECK(memcmp(rec + l.off_code, codes, bytes) == 0 &&
@@ -508,7 +508,7 @@ written_records_read_back(void)
 					for (uint32_t i = 0; i < count; i++)
 						CHECK(memcmp(grn_rec_sigs(&l, rec) + sig_bytes * i,
 									 sigs + sig_bytes * (direct ? ids[i] : index[i]), sig_bytes) == 0,
-							  "dim %u neighbour %u", dim, i);
+							  "dim %u neighbor %u", dim, i);
 					grn_form_load((GrnForm) format, rec + l.off_vec, dim, back);
 					for (uint32_t j = 0; j < dim; j++)
 						off += pow((double) x[j] - back[j], 2);

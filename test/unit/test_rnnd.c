@@ -1,6 +1,6 @@
 /*
  * test_rnnd.c - the CPU build and the steps around it: recall against exact
- * neighbours, the same graph from any number of threads, small and strange
+ * neighbors, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
 #include "graph/construct/connect.h"
@@ -121,7 +121,7 @@ build_with(const Data *d, GrnGraphParams params, bool fill, GrnParallel *paralle
 	memset(g.counts, 0xFF, n);
 	bytes = grn_rnnd_bytes(&params, d->rows.n, d->rows.dim);
 	work = unit_guarded(bytes);
-	CHECK(grn_rnnd_build(&d->rows, &params, fill, parallel, work, &g, NULL, NULL), "not cancelled");
+	CHECK(grn_rnnd_build(&d->rows, &params, fill, parallel, work, &g, NULL, NULL), "not canceled");
 	unit_guarded_free(work, bytes);
 	return g;
 }
@@ -218,7 +218,7 @@ test_recall_odd_dimensions(void)
 /*
  * From 4,096 rows on, floats are compared as bytes: directions that hold the
  * variance, all coordinates where there are too many such directions, and
- * floats after all where bytes cannot tell neighbours apart.
+ * floats after all where bytes cannot tell neighbors apart.
  */
 static void
 test_recall_projected(void)
@@ -256,7 +256,7 @@ rounds_again(FillFn fill)
 	void	   *work = malloc(grn_rnnd_bytes(&p, 4500, 16));
 	int			rounds = 0;
 
-	CHECK(grn_rnnd_build(&d.rows, &p, false, &one, work, &g, count_rounds, &rounds), "not cancelled");
+	CHECK(grn_rnnd_build(&d.rows, &p, false, &one, work, &g, count_rounds, &rounds), "not canceled");
 	free(work);
 	free(g.ids);
 	free(g.counts);
@@ -264,7 +264,7 @@ rounds_again(FillFn fill)
 	return rounds - 5;
 }
 
-/* Bytes stay where rounding moves neighbours little, or those of few rows. */
+/* Bytes stay where rounding moves neighbors little, or those of few rows. */
 static void
 test_coarse(void)
 {
@@ -272,9 +272,9 @@ test_coarse(void)
 	CHECK(rounds_again(fill_some_clusters) == 3, "bytes for a fifth of the rows in tight clusters");
 	middle_width = 20;
 	CHECK(rounds_again(fill_middle) == 0, "floats where bytes do");
-	/* neighbours farther than what rounding adds, but not by ten times what it moves them */
+	/* neighbors farther than what rounding adds, but not by ten times what it moves them */
 	middle_width = 11;
-	CHECK(rounds_again(fill_middle) == 3, "bytes where rounding moves neighbours");
+	CHECK(rounds_again(fill_middle) == 3, "bytes where rounding moves neighbors");
 }
 
 /* ---- determinism ---- */
@@ -320,7 +320,7 @@ test_same_for_any_threads(void)
 
 /*
  * Filling adds to lists and removes nothing; what it adds are the nearest of the
- * neighbours' neighbours, so hardly a list is short.
+ * neighbors' neighbors, so hardly a list is short.
  */
 static void
 test_fill(void)
@@ -539,7 +539,7 @@ test_finish_for_any_threads(void)
 			{
 				uint32_t	u = (v + steps[k]) % ROWS;
 
-				/* nothing leads to every 40th; half of those have no neighbours themselves */
+				/* nothing leads to every 40th; half of those have no neighbors themselves */
 				if (u % 40 != 7 && v % 80 != 7)
 					g.ids[(size_t) v * DEGREE + g.counts[v]++] = u;
 			}

@@ -142,7 +142,7 @@ errors_are_strict_and_perpendicular(void)
 		}
 }
 
-/* Rows turned, with a centre or without, are as far apart as others. */
+/* Rows turned, with a center or without, are as far apart as others. */
 static void
 turned_rows_are_as_far_apart(void)
 {
@@ -156,15 +156,15 @@ turned_rows_are_as_far_apart(void)
 		for (size_t n = 1; n > 0; n = next_dim(n))
 			for (int with = 0; with <= (f < 3); with++)
 			{
-				GrnCentre	centre = {0};
+				GrnCenter	center = {0};
 				GrnLayout	l = {.dim = (uint32_t) n, .form = forms[f],
-					.vec_bytes = (uint32_t) grn_form_bytes(forms[f], n), .centre = with ? &centre : NULL};
+					.vec_bytes = (uint32_t) grn_form_bytes(forms[f], n), .center = with ? &center : NULL};
 				uint8_t    *stored = unit_guarded(l.vec_bytes);
 				double		all;
 
 				for (size_t i = 0; i < n; i++)
 					at[i] = unit_normal() * 3;
-				grn_centre_make(&centre, GRN_COMPARE_L2, at, (uint32_t) n);
+				grn_center_make(&center, GRN_COMPARE_L2, at, (uint32_t) n);
 				for (int r = 0; r < 2; r++)
 				{
 					for (size_t i = 0; i < n; i++)
@@ -344,13 +344,13 @@ stored_errors_are_strict(void)
 				float		c[1537];
 				uint8_t		stored[1537 + 8];
 				GrnLayout	l = {.dim = (uint32_t) n, .form = rotated_forms[f]};
-				GrnCentre	centre;
+				GrnCenter	center;
 
 				l.vec_bytes = (uint32_t) grn_form_bytes(l.form, n);
 				for (size_t j = 0; j < n; j++)
 					c[j] = unit_normal();
-				grn_centre_make(&centre, GRN_COMPARE_L2, c, (uint32_t) n);
-				l.centre = kind >= 8 ? &centre : NULL;
+				grn_center_make(&center, GRN_COMPARE_L2, c, (uint32_t) n);
+				l.center = kind >= 8 ? &center : NULL;
 				for (int row = 0; row < 20; row++)
 				{
 					double		length;
@@ -361,7 +361,7 @@ stored_errors_are_strict(void)
 					fill_kind(x, n, kind % 8);
 					e = grn_own_store(&l, x, NULL, stored);
 					grn_own_load(&l, stored, y);
-					length = sqrt(dot(x, x, n)) + (l.centre ? sqrt(dot(c, c, n)) : 0);
+					length = sqrt(dot(x, x, n)) + (l.center ? sqrt(dot(c, c, n)) : 0);
 					far = apart(x, y, n);
 					turned = grn_own_error(&l, x, stored);
 					CHECK(e >= far * (1 - 1e-6) - 1e-6 * length, "%s n %zu kind %d: %g for %g", names[f], n, kind, e, far);
@@ -371,9 +371,9 @@ stored_errors_are_strict(void)
 			}
 }
 
-/* With a centre far away, rows and queries are compared as well as around the origin. */
+/* With a center far away, rows and queries are compared as well as around the origin. */
 static void
-centres_do_not_matter(void)
+centers_do_not_matter(void)
 {
 	static const size_t dims[] = {17, 128, 384, 768, 1537};
 
@@ -386,7 +386,7 @@ centres_do_not_matter(void)
 				static const float lengths[] = {1, 1, 0.01f, 100};
 				GrnComparison comparison = ip ? GRN_COMPARE_IP : GRN_COMPARE_L2;
 				GrnLayout	l = {.dim = (uint32_t) n, .form = rotated_forms[f]};
-				GrnCentre	centre;
+				GrnCenter	center;
 				float	   *c = malloc(n * sizeof(float));
 				float	   *x = malloc(n * sizeof(float));
 				float	   *q = malloc(n * sizeof(float));
@@ -401,8 +401,8 @@ centres_do_not_matter(void)
 				query = malloc(grn_query_bytes(comparison, l.form, n));
 				for (size_t j = 0; j < n; j++)
 					c[j] = 20 + 5 * unit_normal();
-				grn_centre_make(&centre, comparison, c, (uint32_t) n);
-				l.centre = &centre;
+				grn_center_make(&center, comparison, c, (uint32_t) n);
+				l.center = &center;
 				for (int row = 0; row < 40; row++)
 				{
 					double		got;
@@ -434,7 +434,7 @@ centres_do_not_matter(void)
 				/* the error's part along a query of length sqrt(n): e of one bit is .75 sqrt(n) */
 				CHECK(error < 3 * sqrt((double) n), "%s n %zu %s: %g", names[f], n, ip ? "ip" : "l2", error);
 				CHECK(fabs(off) < 2 * sqrt((double) n), "%s n %zu %s: %g", names[f], n, ip ? "ip" : "l2", off);
-				/* the centre itself has nothing left */
+				/* the center itself has nothing left */
 				CHECK(grn_own_store(&l, c, NULL, stored) == 0, "%s n %zu", names[f], n);
 				grn_own_load(&l, stored, y);
 				CHECK(memcmp(y, c, n * sizeof(float)) == 0, "%s n %zu", names[f], n);
@@ -476,7 +476,7 @@ main(void)
 	RUN(estimates_hold);
 	RUN(rounding_of_queries_is_across);
 	RUN(stored_errors_are_strict);
-	RUN(centres_do_not_matter);
+	RUN(centers_do_not_matter);
 	RUN(layouts_alone_choose_them);
 	UNIT_END();
 }

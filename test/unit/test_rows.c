@@ -18,7 +18,7 @@ static const GrnForm row_forms[] = {GRN_FORM_F32, GRN_FORM_F16, GRN_FORM_U8};
  * is zero, row 3 is twice row 0.
  */
 static GrnRows
-make_rows(GrnForm form, GrnEmbedding embedding, bool normalised, uint32_t n)
+make_rows(GrnForm form, GrnEmbedding embedding, bool normalized, uint32_t n)
 {
 	GrnRows		rows = {.n = NROWS, .row_bytes = grn_row_bytes(form, embedding, n), .dim = n,
 		.embedding = embedding, .form = form};
@@ -48,7 +48,7 @@ make_rows(GrnForm form, GrnEmbedding embedding, bool normalised, uint32_t n)
 				memcpy(numbers, x, 4 * n);
 			else
 				grn_dist->f16_store(x, n, numbers);
-			CHECK(!normalised || n == 0 || grn_form_normalise(form, row, n), "row %u", i);
+			CHECK(!normalized || n == 0 || grn_form_normalize(form, row, n), "row %u", i);
 		}
 		/* the next row is made of this one */
 		if (i == 2)
@@ -157,7 +157,7 @@ distances_agree(void)
 	grn_pairs = grn_pairs_of(grn_dist);
 }
 
-/* Halves keep their bytes when they are normalised, and come out with length 1. */
+/* Halves keep their bytes when they are normalized, and come out with length 1. */
 static void
 halves_are_kept(void)
 {
@@ -171,13 +171,13 @@ halves_are_kept(void)
 		double		norm2;
 
 		memcpy(before, row, bytes);
-		CHECK(grn_form_normalise(GRN_FORM_F16, row, n), "n %u", n);
+		CHECK(grn_form_normalize(GRN_FORM_F16, row, n), "n %u", n);
 		CHECK(memcmp(before + 4, row + 4, bytes - 4) == 0, "n %u", n);
 		grn_form_load(GRN_FORM_F16, row, n, x);
 		norm2 = grn_norm2(x, n);
 		CHECK(fabs(norm2 - 1) < 1e-6, "n %u: %g", n, norm2);
 		CHECK(fabs(grn_form_norm2(GRN_FORM_F16, row, n) - 1) < 1e-5, "n %u", n);
-		CHECK(!grn_form_normalise(GRN_FORM_F16, row + 2 * plain.row_bytes, n), "zero, n %u", n);
+		CHECK(!grn_form_normalize(GRN_FORM_F16, row + 2 * plain.row_bytes, n), "zero, n %u", n);
 		free(before);
 		free_rows(&plain);
 	}
@@ -238,7 +238,7 @@ bits_are_counted(void)
 			CHECK(grn_form_apart(GRN_FORM_BITS, a, 2, b, 1, n) == (float) scaled, "%s n %u", versions[v]->name, n);
 			/*
 			 * a descent that is told of one edge by two distances takes a vertex for its own
-			 * neighbour
+			 * neighbor
 			 */
 			for (int i = 0; i < 10; i++)
 			{
@@ -257,7 +257,7 @@ bits_are_counted(void)
 		CHECK(grn_query_compare(GRN_COMPARE_JACCARD, GRN_FORM_BITS, a, b, n) == 1, "n %u", n);
 		x[n / 2] = 0.75f;
 		CHECK(!grn_form_store(GRN_FORM_BITS, x, n, a), "n %u", n);
-		CHECK(!grn_form_normalise(GRN_FORM_BITS, a, n), "n %u", n);
+		CHECK(!grn_form_normalize(GRN_FORM_BITS, a, n), "n %u", n);
 		unit_guarded_free(a, bytes);
 		unit_guarded_free(b, bytes);
 	}

@@ -1,6 +1,6 @@
 /*
  * test_search.c - the search over records in memory: recall against brute force
- * on a graph of exact neighbours, resuming, dead and freed nodes, stale codes,
+ * on a graph of exact neighbors, resuming, dead and freed nodes, stale codes,
  * the memory limit, being abandoned.
  */
 #include "search_world.h"
@@ -31,7 +31,7 @@ recall_by_metric_and_format(void)
 
 /*
  * A search that starts from a row goes by the space of the graph, whatever a query would be
- * compared by: it finds the row itself and its neighbours there.
+ * compared by: it finds the row itself and its neighbors there.
  */
 static void
 rows_are_found_in_the_graphs_space(void)
@@ -423,7 +423,7 @@ dead_nodes_have_a_limit(void)
 		while (grn_search_run(s) > 0)
 			;
 		CHECK(grn_search_truncated(s), "codes %d", codes);
-		/* without codes an expansion visits all neighbours, and the first few go on in any case */
+		/* without codes an expansion visits all neighbors, and the first few go on in any case */
 		CHECK(grn_search_visits(s) <= 50 + (codes ? 0 : 8 * w->layout.degree), "codes %d: %llu",
 			  codes, (unsigned long long) grn_search_visits(s));
 		grn_search_end(s);
@@ -475,7 +475,7 @@ empty_slots_are_skipped(void)
 }
 
 /*
- * A slot freed and used again has other codes in its neighbours' records than
+ * A slot freed and used again has other codes in its neighbors' records than
  * those of old: whatever the codes, a node is found once and the search ends.
  */
 static void

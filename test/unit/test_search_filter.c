@@ -450,7 +450,7 @@ nobody_passes(void)
 	free_world(w);
 }
 
-/* Neighbours that pass and are too far are no burden to a search that nobody resumes. */
+/* Neighbors that pass and are too far are no burden to a search that nobody resumes. */
 static void
 little_memory(void)
 {

@@ -117,7 +117,7 @@ test_ranks(void)
 		}
 		CHECK(kind > 2 || same < 10, "kind %d: %u pairs have the same rank", kind, same);
 	}
-	/* neighbours, inside and just outside */
+	/* neighbors, inside and just outside */
 	for (uint32_t i = 0; i < N; i++)
 		keys[i] = (int64_t) i * 7;
 	{

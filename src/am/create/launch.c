@@ -163,7 +163,7 @@ builder_lost(GrnndBuilder *b)
 	int			status;
 	bool		exited;
 
-	/* The session that cancelled this statement may have signalled the builder too. */
+	/* The session that canceled this statement may have signalled the builder too. */
 	CHECK_FOR_INTERRUPTS();
 	exited = reap(b, EXIT_LIMIT_MS, &status);
 	CHECK_FOR_INTERRUPTS();

@@ -100,7 +100,7 @@ extern GrnndMapping *grnnd_mapping_create(const uint64 *segment_max,
 										  uint64 memory_limit, const char *setting);
 extern PGDLLEXPORT void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes);
 /*
- * The number of bytes by which a segment of `size` bytes grows next, towards `bytes` bytes and at
+ * The number of bytes by which a segment of `size` bytes grows next, toward `bytes` bytes and at
  * most `max`.  The new extent lies in memory unless memory_left is 0.
  */
 extern PGDLLEXPORT uint64 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left);

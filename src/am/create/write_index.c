@@ -144,34 +144,34 @@ codec_pages(const GrnLayout *l)
 }
 
 static uint32
-centre_pages(const GrnLayout *l, bool centred)
+center_pages(const GrnLayout *l, bool centered)
 {
-	return centred ? pages_of(l->dim) : 0;
+	return centered ? pages_of(l->dim) : 0;
 }
 
 uint64
-grnnd_index_blocks(const GrnLayout *l, bool centred, uint64 records)
+grnnd_index_blocks(const GrnLayout *l, bool centered, uint64 records)
 {
-	return 2 + codec_pages(l) + centre_pages(l, centred) +
+	return 2 + codec_pages(l) + center_pages(l, centered) +
 		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
 }
 
 /*
- * Assigns blocks to all parts of the index: meta, entry page, codec, centre, filters, nodes.
+ * Assigns blocks to all parts of the index: meta, entry page, codec, center, filters, nodes.
  * Returns the number of blocks.  Errors: 54000 if the index would exceed the size of a relation.
  */
 static BlockNumber
 place_blocks(GrnndNewIndex *new)
 {
-	bool		centred = new->layout.centre != NULL;
-	uint64		blocks = grnnd_index_blocks(&new->layout, centred, new->records);
+	bool		centered = new->layout.center != NULL;
+	uint64		blocks = grnnd_index_blocks(&new->layout, centered, new->records);
 	BlockNumber head;
 
 	new->meta.entry_block = 1;
 	new->meta.codec_block = 2;
 	new->meta.codec_pages = codec_pages(&new->layout);
-	new->meta.centre_pages = centre_pages(&new->layout, centred);
-	head = 2 + new->meta.codec_pages + new->meta.centre_pages;
+	new->meta.center_pages = center_pages(&new->layout, centered);
+	head = 2 + new->meta.codec_pages + new->meta.center_pages;
 	grnnd_place_filters(&new->meta, &new->layout, head);
 	new->meta.first_node_block = head + grnnd_filter_pages(&new->meta);
 	blocks += grnnd_filter_pages(&new->meta);
@@ -192,7 +192,7 @@ estimate_blocks(const GrnndNewIndex *new)
 
 	if (new->filters.buckets > 0)
 		records += (uint64) new->nodes * new->columns->n / grn_list_rows(&new->layout);
-	return grnnd_index_blocks(&new->layout, new->layout.centre != NULL, records);
+	return grnnd_index_blocks(&new->layout, new->layout.center != NULL, records);
 }
 
 /* Sets the metapage's fields that do not come from the builder. */
@@ -230,15 +230,15 @@ set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format
 	new->meta.record_bytes = new->layout.record_bytes;
 }
 
-/* Sets the layout's centre of own vectors, if the result has a centre. */
+/* Sets the layout's center of own vectors, if the result has a center. */
 static void
-set_centre(GrnndNewIndex *new)
+set_center(GrnndNewIndex *new)
 {
-	if (new->centre.x == NULL)
+	if (new->center.x == NULL)
 		return;
-	grn_centre_make(&new->centre, grn_metric((GrnMetric) new->meta.metric)->comparison, new->centre.x,
+	grn_center_make(&new->center, grn_metric((GrnMetric) new->meta.metric)->comparison, new->center.x,
 					new->meta.dim);
-	new->layout.centre = &new->centre;
+	new->layout.center = &new->center;
 }
 
 /* The geometry of records without codes. */
@@ -325,8 +325,8 @@ write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 	grnnd_writer_seek(w, new->meta.codec_block + first);
 	for (uint32 i = first; i < new->meta.codec_pages; i++)
 		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
-	for (uint32 i = 0; i < new->meta.centre_pages; i++)
-		grnnd_form_centre_page(new, i, grnnd_writer_next(w));
+	for (uint32 i = 0; i < new->meta.center_pages; i++)
+		grnnd_form_center_page(new, i, grnnd_writer_next(w));
 	for (uint32 i = 0; i < grnnd_filter_pages(&new->meta); i++)
 		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
 }
@@ -577,7 +577,7 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 		set_layout(new, shared->meta.degree, shared->meta.shape,
 				   (GrnForm) shared->meta.form);
 		grnnd_find_result_arrays(new, map, &shared->result, shared->nrows);
-		set_centre(new);
+		set_center(new);
 		if (step == COUNTING)
 		{
 			read_plan(new, shared, map);
@@ -695,7 +695,7 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->meta.build_nodes = r->nodes;
 	grnnd_find_result_arrays(new, build->map, r, build->rows);
 	grnnd_check_result_codec(new);
-	set_centre(new);
+	set_center(new);
 	grnnd_check_result_rows(new->row_start, new->rows, new->nodes, build->rows);
 }
 

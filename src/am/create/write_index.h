@@ -28,9 +28,9 @@ extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
  */
 extern PGDLLEXPORT GrnLayoutSpec grnnd_usual_layout(const GrnndBuild *build, GrnForm form);
 /*
- * Number of blocks of an index with `records` records, and a centre if centred, as
+ * Number of blocks of an index with `records` records, and a center if centered, as
  * grnnd_write_index() lays them out, without filters.
  */
-extern PGDLLEXPORT uint64 grnnd_index_blocks(const GrnLayout *layout, bool centred, uint64 records);
+extern PGDLLEXPORT uint64 grnnd_index_blocks(const GrnLayout *layout, bool centered, uint64 records);
 
 #endif							/* GRNND_WRITE_INDEX_H */

@@ -51,8 +51,8 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
 		!(r->held >= 0))
 		grnnd_bad_result("a scale is no positive number");
-	if (r->centred && !grn_form(r->form)->rotated)
-		grnnd_bad_result("a centre of vectors that have none");
+	if (r->centered && !grn_form(r->form)->rotated)
+		grnnd_bad_result("a center of vectors that have none");
 	if (r->curve.queries > 0)
 	{
 		/* A query misses at most once at each width. */
@@ -110,8 +110,8 @@ grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 	new->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
 	if (r->moved)
 		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
-	if (r->centred && grn_form(new->layout.form)->rotated)
-		new->centre.x = grnnd_result_array(map, GRN_SEG_RESULT, r->off_centre, new->meta.dim, sizeof(float));
+	if (r->centered && grn_form(new->layout.form)->rotated)
+		new->center.x = grnnd_result_array(map, GRN_SEG_RESULT, r->off_center, new->meta.dim, sizeof(float));
 	/*
 	 * If the rows are too few for the builder's codes to be kept, the index has a layout of its
 	 * own, without codes.
@@ -138,9 +138,9 @@ grnnd_check_result_codec(const GrnndNewIndex *new)
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(new->codec[i]))
 			grnnd_bad_result("a codec is not finite");
-	for (uint32 j = 0; new->centre.x != NULL && j < new->meta.dim; j++)
-		if (!isfinite(new->centre.x[j]))
-			grnnd_bad_result("a centre is not finite");
+	for (uint32 j = 0; new->center.x != NULL && j < new->meta.dim; j++)
+		if (!isfinite(new->center.x[j]))
+			grnnd_bad_result("a center is not finite");
 }
 
 /*
@@ -159,13 +159,13 @@ check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)
 		uint64		bit = UINT64_C(1) << (hash & 63);
 
 		if (id >= nodes)
-			grnnd_bad_result("a neighbour is no node");
+			grnnd_bad_result("a neighbor is no node");
 		if (id == self)
-			grnnd_bad_result("a node is its own neighbour");
+			grnnd_bad_result("a node is its own neighbor");
 		if (seen[hash >> 6] & bit)
 			for (uint32 j = 0; j < i; j++)
 				if (ids[j] == id)
-					grnnd_bad_result("a neighbour is there twice");
+					grnnd_bad_result("a neighbor is there twice");
 		seen[hash >> 6] |= bit;
 	}
 }
@@ -176,7 +176,7 @@ grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end)
 	for (uint32 i = begin; i < end; i++)
 	{
 		if (new->counts[i] > new->layout.degree)
-			grnnd_bad_result("a node has too many neighbours");
+			grnnd_bad_result("a node has too many neighbors");
 		if (new->moved && new->moved[i] >= new->vectors.n)
 			grnnd_bad_result("a node's vector does not exist");
 		check_list(new->ids + (uint64) i * new->layout.degree, new->counts[i],

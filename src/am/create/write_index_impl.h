@@ -57,7 +57,7 @@ typedef struct GrnndNewIndex
 	GrnndReport report;
 	GrnndMissed missed;
 	GrnLayout	layout;
-	GrnCentre	centre;			/* centre of own vectors; its x lies in the mapping, or is NULL */
+	GrnCenter	center;			/* center of own vectors; its x lies in the mapping, or is NULL */
 	uint64		nrows;			/* rows of the table */
 	uint32		nodes;
 	uint64		records;		/* nodes, chains and lists */
@@ -129,7 +129,7 @@ extern PGDLLEXPORT const void *grnnd_result_array(const GrnndMapping *map, GrnSe
 /* Sets the pointers to the result's arrays, as mapped in this process. */
 extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
 									 const GrnBuildResult *r, uint64 nrows);
-/* Checks that the codec and the centre are finite. */
+/* Checks that the codec and the center are finite. */
 extern void grnnd_check_result_codec(const GrnndNewIndex *new);
 /* Checks the lists and vectors of nodes [begin, end). */
 extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
@@ -149,7 +149,7 @@ extern void grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page pa
 extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);
 /* Forms page `number` of the codec's pages. */
 extern void grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page);
-extern void grnnd_form_centre_page(const GrnndNewIndex *new, uint32 number, Page page);
+extern void grnnd_form_center_page(const GrnndNewIndex *new, uint32 number, Page page);
 extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 
 /* ---- write_filters.c ---- */

@@ -224,9 +224,9 @@ grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page)
 }
 
 void
-grnnd_form_centre_page(const GrnndNewIndex *new, uint32 number, Page page)
+grnnd_form_center_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
-	form_floats_page(page, new->centre.x, new->meta.dim, number);
+	form_floats_page(page, new->center.x, new->meta.dim, number);
 }
 
 void

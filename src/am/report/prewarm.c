@@ -83,7 +83,7 @@ read_in_order(Relation index, BlockNumber from, BlockNumber end)
 	return end > from ? end - from : 0;
 }
 
-/* Reads a unit, and queues the units of its nodes' neighbours. */
+/* Reads a unit, and queues the units of its nodes' neighbors. */
 static void
 read_unit(PageWalk *w, uint32 unit)
 {

@@ -6,7 +6,7 @@
  * queries by the operator.  Then each query runs by the index like an application's query.  A row
  * at most as far as the k-th nearest row counts as found, so equal distances do not matter.
  *
- * Queries of applications are seldom rows of the table, and a row leads to its own neighbours.  So
+ * Queries of applications are seldom rows of the table, and a row leads to its own neighbors.  So
  * a query's own row does not count, and its node is excluded from the searched graph
  * (graph/stored/absent.h).
  *
@@ -387,7 +387,7 @@ grnnd_recall(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("index, k and queries must not be null"),
-				 errhint("Leave out k and queries for 10 neighbours and 100 queries.")));
+				 errhint("Leave out k and queries for 10 neighbors and 100 queries.")));
 	r.k = PG_GETARG_INT32(1);
 	r.wanted = PG_GETARG_INT32(3);
 	check_range("k", r.k, MAX_K);

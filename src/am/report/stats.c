@@ -107,7 +107,7 @@ count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
 }
 
 /*
- * Reads the node pages, or a sample.  reach, live: if not NULL, filled with the neighbour lists
+ * Reads the node pages, or a sample.  reach, live: if not NULL, filled with the neighbor lists
  * and the live nodes.
  */
 static void
@@ -183,7 +183,7 @@ codes_text(Relation index, const GrnndMeta *meta)
 	const char *state = grnnd_codes_state(meta);
 
 	if (strcmp(state, "unused") == 0)
-		return "unused: they would not tell neighbours apart";
+		return "unused: they would not tell neighbors apart";
 	if (strcmp(state, "unfitted") == 0)
 		return "unfitted: there were too few rows";
 	if (strcmp(state, "filling") == 0)
@@ -191,9 +191,9 @@ codes_text(Relation index, const GrnndMeta *meta)
 	if (strcmp(state, "none") == 0)
 		return options != NULL && !options->codes ? "none: codes = off"
 			: options != NULL && options->layout == GRN_KEEP_COMPACT ? "none: layout = compact"
-			: "none: they would not tell neighbours apart";
+			: "none: they would not tell neighbors apart";
 	return grn_code_dims(meta->shape) == 0 ? "used: the rows themselves"
-		: psprintf("used: %u bytes a neighbour, %.0f%% of the variance",
+		: psprintf("used: %u bytes a neighbor, %.0f%% of the variance",
 				   grn_code_bytes(meta->shape), 100 * meta->held);
 }
 
@@ -230,18 +230,18 @@ parts_json(const GrnndIndex *ix, double bytes, const Counts *c)
 	double		whole = l->span > 1 ? (double) l->span * BLCKSZ : l->record_bytes;
 	double		vectors = l->shape.own > 0 ? 0 : nodes * l->vec_bytes;
 	double		codes = nodes * ((1.0 + l->degree) * l->code_bytes + l->degree * (double) l->factor_bytes);
-	double		neighbours = nodes * l->degree * sizeof(uint32);
+	double		neighbors = nodes * l->degree * sizeof(uint32);
 	double		tids = nodes * (l->off_tids + l->tids_max * (double) GRN_TID_BYTES) +
 		c->chains * c->factor * whole;
 	double		filters = nodes * (l->tids_max * (double) l->attr_bytes + (1.0 + l->degree) * l->sig_bytes) +
 		c->lists * c->factor * whole;
 	double		freed = c->free * c->factor * whole;
 	double		head = (double) ix->meta.first_node_block * BLCKSZ;
-	double		rest = bytes - vectors - codes - neighbours - tids - filters - freed - head;
+	double		rest = bytes - vectors - codes - neighbors - tids - filters - freed - head;
 
-	return json(psprintf("{\"vectors\": %.0f, \"codes\": %.0f, \"neighbours\": %.0f, \"tids\": %.0f, "
+	return json(psprintf("{\"vectors\": %.0f, \"codes\": %.0f, \"neighbors\": %.0f, \"tids\": %.0f, "
 						 "\"filters\": %.0f, \"free\": %.0f, \"head\": %.0f, \"unused\": %.0f}",
-						 vectors, codes, neighbours, tids, filters, freed, head, Max(rest, 0)));
+						 vectors, codes, neighbors, tids, filters, freed, head, Max(rest, 0)));
 }
 
 static Datum

@@ -1,6 +1,6 @@
 /*
- * choose.c - the neighbours of a new node: searches for nearby nodes, chooses neighbours among
- * them, and chooses the neighbour that a full node gives up for the new node.
+ * choose.c - the neighbors of a new node: searches for nearby nodes, chooses neighbors among
+ * them, and chooses the neighbor that a full node gives up for the new node.
  */
 #include "am/write/choose.h"
 
@@ -12,13 +12,13 @@
 #include "graph/stored/prune.h"
 
 /*
- * Dead nodes that a search for neighbours may visit. A search visits every entry point: at most one
+ * Dead nodes that a search for neighbors may visit. A search visits every entry point: at most one
  * list of dead nodes comes before them.
  */
 #define DEAD_LIMIT(ef) (2 * (ef) + 64)
 
 /*
- * A candidate counts as occluded only if it is nearer to a chosen neighbour than to the row by more
+ * A candidate counts as occluded only if it is nearer to a chosen neighbor than to the row by more
  * than this share of the squared distance. 12,000 SIFT rows, half inserted, recall at ef 40: .9887
  * with .04, .9903 with .08, .9888 with .16.
  */
@@ -66,7 +66,7 @@ grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p)
 
 /*
  * Makes the code of node id while fit_codes.c fills an index, as far as `ix` knows. An insert must
- * write complete edges, but neither the neighbour's record nor other edges to the neighbour need
+ * write complete edges, but neither the neighbor's record nor other edges to the neighbor need
  * have the code yet. So the code is made from the stored vector, as the fit does. (An insert that
  * knows of the end of the fit makes codes from unrounded rows; such records exist only after all
  * records have codes.)
@@ -319,14 +319,14 @@ place_of(Places *p, uint32 id)
 }
 
 /*
- * Computes the distances [v->count] of the neighbours of v, node id, from v and from the point, by
- * rows of nodes that the search has found.  The other neighbours' distances are INFINITY, or if
+ * Computes the distances [v->count] of the neighbors of v, node id, from v and from the point, by
+ * rows of nodes that the search has found.  The other neighbors' distances are INFINITY, or if
  * `all` is set estimated by codes, or without codes computed from rows that are read now.  Returns
  * false if v is gone.
  */
 static bool
-measure_neighbours(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, float *to_v,
-				   float *to_x, float *x_to_v)
+measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, float *to_v,
+				  float *to_x, float *x_to_v)
 {
 	const GrnLayout *l = &near->ix->layout;
 	uint32		dim = near->ix->meta.dim;
@@ -362,9 +362,9 @@ measure_neighbours(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, flo
 }
 
 /*
- * Finds which neighbours of node e->v remain reachable without an edge from e->v: over[i] is
- * another neighbour with an edge to neighbour i, or GRN_INVALID_ID if the point has the edge.
- * one_way[i]: neighbour i is known to have no edge to e->v.
+ * Finds which neighbors of node e->v remain reachable without an edge from e->v: over[i] is
+ * another neighbor with an edge to neighbor i, or GRN_INVALID_ID if the point has the edge.
+ * one_way[i]: neighbor i is known to have no edge to e->v.
  */
 static void
 find_reached(GrnndNear *near, const GrnndEviction *e, bool *reached, bool *one_way, uint32 *over)
@@ -423,8 +423,8 @@ grnnd_evict(GrnndNear *near, GrnndEviction *e)
 	int			position;
 
 	/* to refuse the point by, estimates are too coarse, and reading rows takes too long */
-	if (!measure_neighbours(near, e->id, e->v, e->level != GRN_EVICT_UNOCCLUDED, to_v, to_x,
-							&choice.x_to_v))
+	if (!measure_neighbors(near, e->id, e->v, e->level != GRN_EVICT_UNOCCLUDED, to_v, to_x,
+						   &choice.x_to_v))
 		return false;
 	find_reached(near, e, reached, one_way, over);
 	position = grn_evict(&choice);
@@ -456,7 +456,7 @@ grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i)
 						.sig = list->sigs + (Size) i * ix->layout.sig_bytes};
 }
 
-/* The stored values of the record for which neighbours are chosen. */
+/* The stored values of the record for which neighbors are chosen. */
 typedef struct Own
 {
 	const void *vec;			/* NULL: unknown */
@@ -505,8 +505,8 @@ prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, cons
 }
 
 void
-grnnd_choose_neighbours(GrnndNear *near, uint32 self, const GrnndShares *shares,
-						GrnndList *list)
+grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
+					   GrnndList *list)
 {
 	const GrnndIndex *ix = near->ix;
 	const GrnndPoint *p = near->p;

@@ -1,6 +1,6 @@
 /*
- * choose.h - the neighbours of a new node: searches for nearby nodes, chooses neighbours among
- * them, and chooses the neighbour that a full node gives up for the new node.
+ * choose.h - the neighbors of a new node: searches for nearby nodes, chooses neighbors among
+ * them, and chooses the neighbor that a full node gives up for the new node.
  */
 #ifndef GRNND_CHOOSE_H
 #define GRNND_CHOOSE_H
@@ -54,16 +54,16 @@ extern void grnnd_near_end(GrnndNear *near);
 /* How many edges a new node gets. */
 typedef struct GrnndShares
 {
-	uint32		candidates;		/* chosen neighbours, that may link back, in this order */
+	uint32		candidates;		/* chosen neighbors, that may link back, in this order */
 	uint32		fill;			/* the nearest refused nodes fill the candidates up to this number */
-	uint32		most_links;		/* links back, if no neighbour of the linking node occludes the row */
-	uint32		least_links;	/* links back, also from nodes with such a neighbour */
+	uint32		most_links;		/* links back, if no neighbor of the linking node occludes the row */
+	uint32		least_links;	/* links back, also from nodes with such a neighbor */
 	uint32		least_edges;	/* own edges, also to nodes without a link back */
 } GrnndShares;
 
 extern GrnndShares grnnd_shares(const GrnndIndex *ix);
 
-/* Neighbours chosen for a new node. */
+/* Neighbors chosen for a new node. */
 typedef struct GrnndList
 {
 	uint32		count;
@@ -78,28 +78,28 @@ typedef struct GrnndList
 extern GrnndEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
 
 /*
- * Chooses, by the RNG rule and exact distances, neighbours of the point among the found live nodes,
+ * Chooses, by the RNG rule and exact distances, neighbors of the point among the found live nodes,
  * except self.
  */
-extern void grnnd_choose_neighbours(GrnndNear *near, uint32 self, const GrnndShares *shares,
-									GrnndList *list);
+extern void grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
+								   GrnndList *list);
 
-/* The choice of a neighbour that a full node v gives up for the point (grn_evict()). */
+/* The choice of a neighbor that a full node v gives up for the point (grn_evict()). */
 typedef struct GrnndEviction
 {
 	uint32		id;				/* id of v */
 	const GrnRecord *v;
 	const GrnRecord *self;		/* the point's record, with the edges planned so far */
 	GrnEvictLevel level;
-	bool		may_add;		/* the record has room for an edge to the neighbour */
-	bool		by_self;		/* the neighbour must be reachable by `self`, not by other lists */
+	bool		may_add;		/* the record has room for an edge to the neighbor */
+	bool		by_self;		/* the neighbor must be reachable by `self`, not by other lists */
 	/* result: */
-	uint32		position;		/* of the neighbour in v's list */
-	bool		add;			/* `self` needs an edge to the neighbour */
-	uint32		over;			/* neighbour of v that has this edge; GRN_INVALID_ID: `self` has */
+	uint32		position;		/* of the neighbor in v's list */
+	bool		add;			/* `self` needs an edge to the neighbor */
+	uint32		over;			/* neighbor of v that has this edge; GRN_INVALID_ID: `self` has */
 } GrnndEviction;
 
-/* Chooses the neighbour. Returns false if v cannot take an edge to the point on these terms. */
+/* Chooses the neighbor. Returns false if v cannot take an edge to the point on these terms. */
 extern bool grnnd_evict(GrnndNear *near, GrnndEviction *e);
 /* Notes that the edge from -> to will go: later evictions must not rely on this edge. */
 extern void grnnd_note_evicted(GrnndNear *near, uint32 from, uint32 to);

@@ -49,15 +49,15 @@ extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
 extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
 								  GrnRecord *rec, BufferAccessStrategy strategy);
 /*
- * Returns the position of the neighbour to which most other neighbours of a record lead, so that
- * the record can give up this edge; *by: the last of these other neighbours.  -1: none.
+ * Returns the position of the neighbor to which most other neighbors of a record lead, so that
+ * the record can give up this edge; *by: the last of these other neighbors.  -1: none.
  */
 extern int	grnnd_spare_edge(Relation index, const GrnndIndex *ix, const GrnRecord *rec,
 							 BufferAccessStrategy strategy, uint32 *by);
 /* Bytes that grnnd_copy_record() writes. */
 extern Size grnnd_copy_bytes(const GrnndIndex *ix);
 
-/* An edge and the data stored beside the neighbour's id; NULL or 0 without codes. */
+/* An edge and the data stored beside the neighbor's id; NULL or 0 without codes. */
 typedef struct GrnndEdge
 {
 	uint32		id;

@@ -3,9 +3,9 @@
  * whether codes still serve an index that has grown.
  *
  * An index of few rows is "unfitted". Its records have empty room for codes, and searches compute
- * exact distances of all neighbours, at little cost while rows are few. At grnnd_fit_rows() a fit
+ * exact distances of all neighbors, at little cost while rows are few. At grnnd_fit_rows() a fit
  * is due; fit_schedule.c decides when, and in which process. GRNND_UPKEEP_LOCK keeps vacuum out.
- * Searches and inserts go on meanwhile (fit_fill.c has steps 3 and 4, fit_judge.c the judgement):
+ * Searches and inserts go on meanwhile (fit_fill.c has steps 3 and 4, fit_judge.c the judgment):
  * 1. A codec is fitted to a sample and written to its pages.
  * 2. The metapage says "filling". Backends that read this state write codes with all their records,
  *    and use no codes.
@@ -15,14 +15,14 @@
  *
  * A backend with a metapage from before step 5 uses no code. A failed attempt leaves the index
  * unfitted or filling, and the next attempt goes on from that state. If codes would not tell
- * neighbours apart (estimate.h), the index stays unfitted until the number of rows has doubled.
+ * neighbors apart (estimate.h), the index stays unfitted until the number of rows has doubled.
  *
  * Whenever an index with codes has grown by a quarter, its codes are judged again. New rows may lie
  * far from the rows of the fit, or clusters may have become dense, and estimates then no longer
- * tell neighbours apart. The metapage then says that codes are ignored: records keep codes and get
+ * tell neighbors apart. The metapage then says that codes are ignored: records keep codes and get
  * new codes, but searches make no estimates.
  *
- * Each fit and judgement ends with a new measurement of recall (fit_recall.c). Where many rows were
+ * Each fit and judgment ends with a new measurement of recall (fit_recall.c). Where many rows were
  * replaced and no codes are due, measuring is the only step. An index with codes and filter columns
  * then gets its lists of values (fit_lists.c).
  */
@@ -278,7 +278,7 @@ grnnd_fit_write_meta(Fit *f, bool done)
 
 /* ---- the whole ---- */
 
-/* Steps 1 and 2. Returns false if the codes would not tell neighbours apart. */
+/* Steps 1 and 2. Returns false if the codes would not tell neighbors apart. */
 static bool
 begin_filling(Fit *f)
 {

@@ -1,7 +1,7 @@
 /*
  * fit_impl.h - one fit of an index's codes, shared by the files of fit.h: fit_codes.c (the steps,
  * the codec and the pages before the nodes), fit_fill.c (codes of all records), fit_judge.c
- * (whether codes tell neighbours apart), fit_recall.c (recall of searches), fit_lists.c (lists of
+ * (whether codes tell neighbors apart), fit_recall.c (recall of searches), fit_lists.c (lists of
  * values).
  */
 #ifndef GRNND_FIT_IMPL_H
@@ -47,7 +47,7 @@ extern void grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
 /* Steps 3 and 4 of fit_codes.c: waits for inserts, then gives all records their codes. */
 extern void grnnd_fit_fill(Fit *f);
-/* Returns whether the codec tells neighbours apart, by the rule of builds. */
+/* Returns whether the codec tells neighbors apart, by the rule of builds. */
 extern bool grnnd_fit_judge_codes(Fit *f);
 /*
  * Measures the recall of searches with f->ix.meta into f->ix.notes.measured. Returns false if

@@ -1,12 +1,12 @@
 /*
- * fit_judge.c - judges whether codes tell neighbours apart, as builds do: by nodes spread over the
- * index, each with its neighbours' distances and estimates.
+ * fit_judge.c - judges whether codes tell neighbors apart, as builds do: by nodes spread over the
+ * index, each with its neighbors' distances and estimates.
  */
 #include "am/write/fit_impl.h"
 
 #include "utils/memutils.h"
 
-/* Nodes by which codes are judged. Each costs a visit, and a visit for each neighbour. */
+/* Nodes by which codes are judged. Each costs a visit, and a visit for each neighbor. */
 #define PROBES (GRN_JUDGED_VERTICES / 4)
 
 typedef struct Probe
@@ -26,9 +26,9 @@ take_node(void *arg, const GrnRecord *rec, const void *vec)
 	memcpy(probe->ids, grn_rec_ids(&probe->f->ix.layout, rec), rec->count * sizeof(uint32));
 }
 
-/* Counts the pairs of one node's neighbours; none if the node is gone. */
+/* Counts the pairs of one node's neighbors; none if the node is gone. */
 static void
-probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
+probe_node(Fit *f, uint32 id, GrnJudgment *judgment)
 {
 	uint32		dim = f->ix.meta.dim;
 	Probe		probe = {.f = f};
@@ -53,15 +53,15 @@ probe_node(Fit *f, uint32 id, GrnJudgement *judgement)
 		grnnd_make_point(&f->ix, f->x, f->error, &other);
 		grn_estimate(p.query, other.code, &other.factor, 1, &estimates[n++]);
 	}
-	grn_judge_neighbours(distances, estimates, n, judgement);
+	grn_judge_neighbors(distances, estimates, n, judgment);
 }
 
-/* Returns whether the codec tells neighbours apart, as in builds. */
+/* Returns whether the codec tells neighbors apart, as in builds. */
 bool
 grnnd_fit_judge_codes(Fit *f)
 {
 	uint32		probes = Min(f->limit, PROBES);
-	GrnJudgement judgement = {0};
+	GrnJudgment judgment = {0};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd probe",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -69,10 +69,10 @@ grnnd_fit_judge_codes(Fit *f)
 	for (uint32 i = 0; i < probes; i++)
 	{
 		grnnd_fit_check_interrupts(f);
-		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &judgement);
+		probe_node(f, (uint32) ((uint64) f->limit * i / probes), &judgment);
 		MemoryContextReset(context);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return grn_codes_serve(&judgement, grn_is_long(f->ix.layout.form, f->ix.layout.dim));
+	return grn_codes_serve(&judgment, grn_is_long(f->ix.layout.form, f->ix.layout.dim));
 }

@@ -1,8 +1,8 @@
 /*
  * insert.c - aminsert: adds a row to the graph.
  *
- * A search finds nodes near the row. The insert chooses the row's neighbours among these nodes,
- * writes the row's record, and gives neighbours links back to the row (link.h). If the index has
+ * A search finds nodes near the row. The insert chooses the row's neighbors among these nodes,
+ * writes the row's record, and gives neighbors links back to the row (link.h). If the index has
  * the same vector already, the row's TID is added to the existing record and the graph does not
  * change.
  */
@@ -50,7 +50,7 @@
 #define ROOM_SHARE 4
 /* Far edges taken from a twin, at most. */
 #define FAR_EDGES(room) ((room) * 3 / 4)
-/* Attempts after which "vacuum killed every neighbour first" must be a bug. */
+/* Attempts after which "vacuum killed every neighbor first" must be a bug. */
 #define MAX_ATTEMPTS 100
 
 typedef struct Insert
@@ -339,10 +339,10 @@ insert_ef(const GrnndIndex *ix)
 }
 
 /*
- * Takes back a written node to which no neighbour links, so that the row can be inserted again.
+ * Takes back a written node to which no neighbor links, so that the row can be inserted again.
  * Returns false if the node has got another TID or another list, because other nodes may then rely
  * on it. (A changed list alone may come from an insert that found the node, or from vacuum, which
- * drops dead neighbours.)
+ * drops dead neighbors.)
  */
 static bool
 withdraw(Insert *in, uint32 id, uint16 version)
@@ -414,7 +414,7 @@ survey_runs(const Insert *in)
 }
 
 /*
- * Gives the written row, which cannot be taken back, links from other neighbours: the first choice
+ * Gives the written row, which cannot be taken back, links from other neighbors: the first choice
  * has refused the row or is gone.
  */
 static void
@@ -435,7 +435,7 @@ link_anew(Insert *in)
 		CHECK_FOR_INTERRUPTS();
 		if (++attempts == MAX_ATTEMPTS)
 			grnnd_corrupt(in->index, in->ix->meta.entry_block, "no node takes an edge to a row");
-		grnnd_choose_neighbours(near, in->id, &shares, &list);
+		grnnd_choose_neighbors(near, in->id, &shares, &list);
 		plan.nfrom = plan.nchosen = list.count;
 		linked = list.count == 0 ? become_first(in, entries)
 			: grnnd_link_node(in->index, ix, &plan, in->id, in->rec->version);
@@ -491,7 +491,7 @@ insert_first(Insert *in)
 /*
  * Inner product: a row longer than usual lies nearer to all long rows than to any short row. But
  * searches by inner product reach the row through short rows of the same direction. So a second
- * search finds the neighbours that a row of typical length would choose there, and these nodes link
+ * search finds the neighbors that a row of typical length would choose there, and these nodes link
  * to the row as well. Writes their ids to from [degree] and returns the number.
  */
 static uint32
@@ -514,7 +514,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, 0, &p);
 	near = grnnd_find_near(&in->store, &p, insert_ef(ix), entries);
-	grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &shorter);
+	grnnd_choose_neighbors(near, GRN_INVALID_ID, &shares, &shorter);
 	grnnd_near_end(near);
 	for (uint32 i = 0; i < shorter.near; i++)
 		if (LONG_ROW * grn_factor_length(shorter.factors[i]) < length &&
@@ -547,7 +547,7 @@ add_edge(Insert *in, const GrnndEdge *edge, uint32 most)
 }
 
 /*
- * Finds live neighbours of the row's twin that are far from the twin: not found by the search, or
+ * Finds live neighbors of the row's twin that are far from the twin: not found by the search, or
  * much farther than the nearest `own` nodes. Writes the positions of at most `most` of them, from
  * the end, to far, and returns the number.
  */
@@ -577,7 +577,7 @@ far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, u
 
 /*
  * Makes the list of a row that has a twin, a node with the same vector and other filter values: the
- * twin, the row's chosen neighbours, and far neighbours of the twin, `room` edges in all. Where
+ * twin, the row's chosen neighbors, and far neighbors of the twin, `room` edges in all. Where
  * rows lie in clusters, far edges lead to other clusters; a search around the row does not see
  * their ends, or the rule refuses them. So far edges have priority, but come last in the list,
  * which is nearest first.
@@ -610,7 +610,7 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 	pfree(twin);
 }
 
-/* Makes one attempt. Returns false if the found neighbours were gone when needed. */
+/* Makes one attempt. Returns false if the found neighbors were gone when needed. */
 static bool
 insert_once(Insert *in, uint32 ef, bool only_identical)
 {
@@ -645,7 +645,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	if (ix->meta.fit_state != GRNND_FILLING)
 		plan.ntwins = in->ntwins;
 	shares = grnnd_shares(ix);
-	grnnd_choose_neighbours(near, GRN_INVALID_ID, &shares, &list);
+	grnnd_choose_neighbors(near, GRN_INVALID_ID, &shares, &list);
 	in->rec->count = 0;
 	if (plan.ntwins > 0)
 	{

@@ -1,16 +1,16 @@
 /*
- * link.c - links back to a node x from its neighbours (src/graph/README, "Reachability").
+ * link.c - links back to a node x from its neighbors (src/graph/README, "Reachability").
  *
  * The links are made in three steps:
- * 1. Each neighbour v's record is read.  If v is full, grnnd_evict() chooses the neighbour y of v
+ * 1. Each neighbor v's record is read.  If v is full, grnnd_evict() chooses the neighbor y of v
  *    that v gives up, and the node that keeps y reachable: x, which then gets an edge x -> y, or
- *    another neighbour of v.
+ *    another neighbor of v.
  * 2. x is written with its edges.
- * 3. The neighbours are changed, a few pages at a time: x is appended, or replaces y.
+ * 3. The neighbors are changed, a few pages at a time: x is appended, or replaces y.
  *
  * Lists may change between steps 1 and 3, so step 3 checks again that y remains reachable.  No
  * other process removes an edge to y meanwhile, because step 3 holds the lock of edges to y
- * (grnnd_lock_edges()).  If y would become unreachable, step 3 chooses again, among the neighbours
+ * (grnnd_lock_edges()).  If y would become unreachable, step 3 chooses again, among the neighbors
  * that need no new edge of x.
  */
 #include "am/write/link.h"
@@ -24,18 +24,18 @@
 #include "am/write/lock.h"
 #include "graph/stored/prune.h"
 
-/* Attempts to link from a neighbour that other processes keep changing. */
+/* Attempts to link from a neighbor that other processes keep changing. */
 #define FORCE_TRIES 8
 
 /* ---- links back ---- */
 
-/* A neighbour that will get an edge to x. */
+/* A neighbor that will get an edge to x. */
 typedef struct Target
 {
 	uint32		id;
 	uint16		version;
-	uint32		y;				/* the neighbour that it gives up; GRN_INVALID_ID: none */
-	uint32		over;			/* its neighbour with an edge to y; GRN_INVALID_ID: x has the edge */
+	uint32		y;				/* the neighbor that it gives up; GRN_INVALID_ID: none */
+	uint32		over;			/* its neighbor with an edge to y; GRN_INVALID_ID: x has the edge */
 	BlockNumber block;
 	bool		twin;			/* a node with the same vector as x */
 	bool		lost;			/* y is dead and need not remain reachable */
@@ -51,7 +51,7 @@ struct GrnndLink
 	uint32		id;				/* of x, once x is written */
 	uint16		version;
 	GrnRecord  *self;			/* x's record, with the edges of step 2 */
-	GrnRecord  *other;			/* copy of a neighbour's record */
+	GrnRecord  *other;			/* copy of a neighbor's record */
 	Target	   *targets;
 	uint32		ntargets;
 	bool		surveyed;		/* step 3: GRNND_SURVEY_LOCK is held */
@@ -74,7 +74,7 @@ has_edge(const GrnndLink *link, uint32 id)
 					   link->self->count, id) >= 0;
 }
 
-/* Gives x an edge of another node, with the code that a fit gives the neighbour. */
+/* Gives x an edge of another node, with the code that a fit gives the neighbor. */
 static void
 add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 {
@@ -87,7 +87,7 @@ add_encoded_edge(GrnndLink *link, GrnndEdge edge)
 	pfree(code);
 }
 
-/* Gives x an edge to v's neighbour at y_place.  Returns false if x is full, or y is dying. */
+/* Gives x an edge to v's neighbor at y_place.  Returns false if x is full, or y is dying. */
 static bool
 plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 {
@@ -112,8 +112,8 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 }
 
 /*
- * Chooses the neighbour that the full v gives up for x. room: edges that x needs beside an edge to
- * the neighbour.
+ * Chooses the neighbor that the full v gives up for x. room: edges that x needs beside an edge to
+ * the neighbor.
  */
 static bool
 evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint32 room,
@@ -125,7 +125,7 @@ evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint3
 	return grnnd_evict(link->plan->near, e);
 }
 
-/* Gives x an edge to chosen neighbour i, if x lacks the edge and has room. */
+/* Gives x an edge to chosen neighbor i, if x lacks the edge and has room. */
 static void
 add_chosen(GrnndLink *link, uint32 i)
 {
@@ -135,7 +135,7 @@ add_chosen(GrnndLink *link, uint32 i)
 		grnnd_add_edge(&link->ix->layout, link->self, &edge);
 }
 
-/* Step 1 for plan->from[i].  Returns false if the node is full and gives up no neighbour. */
+/* Step 1 for plan->from[i].  Returns false if the node is full and gives up no neighbor. */
 static bool
 plan_target(GrnndLink *link, uint32 i, GrnEvictLevel level)
 {
@@ -169,7 +169,7 @@ plan_target(GrnndLink *link, uint32 i, GrnEvictLevel level)
 }
 
 /*
- * Step 1 for the chosen neighbours: edges in both directions.  If x gets too few, the neighbours
+ * Step 1 for the chosen neighbors: edges in both directions.  If x gets too few, the neighbors
  * that refused x because one of their own occludes x are asked again without that condition.
  */
 static void
@@ -215,8 +215,8 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 }
 
 /*
- * Step 3 for one neighbour, whose record `rec` is locked: returns the position for x in the list,
- * or -1. *linked: the neighbour has an edge to x already.
+ * Step 3 for one neighbor, whose record `rec` is locked: returns the position for x in the list,
+ * or -1. *linked: the neighbor has an edge to x already.
  */
 static int
 position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool *linked)
@@ -239,8 +239,8 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
 }
 
 /*
- * Step 3 for neighbours on the same few pages, sorted by block, in one WAL record. Returns the
- * number of neighbours with an edge to x.
+ * Step 3 for neighbors on the same few pages, sorted by block, in one WAL record. Returns the
+ * number of neighbors with an edge to x.
  */
 static uint32
 link_group(const GrnndLink *link, Target *t, uint32 n)
@@ -308,7 +308,7 @@ remains_reachable(const GrnndLink *link, const Target *targets, uint32 i)
 		grn_find_id(grn_rec_ids(l, link->other), link->other->count, t->y) >= 0;
 }
 
-/* Step 3 for neighbours on the same few pages, while no other process removes edges to their y. */
+/* Step 3 for neighbors on the same few pages, while no other process removes edges to their y. */
 static uint32
 link_safely(GrnndLink *link, Target *t, uint32 n)
 {
@@ -347,7 +347,7 @@ compare_blocks(const void *a, const void *b)
 }
 
 /*
- * Step 3 once more for a neighbour whose y would become unreachable: chooses a y that needs no new
+ * Step 3 once more for a neighbor whose y would become unreachable: chooses a y that needs no new
  * edge of x.
  */
 static uint32
@@ -423,10 +423,10 @@ add_planned(GrnndLink *link)
 }
 
 /*
- * Chooses the neighbour t->y that a full v gives up if v must take x, and plans x's edge to the
- * neighbour.  Dead neighbours of v are the last choice (t->lost).  x gets no edge to a dead node,
+ * Chooses the neighbor t->y that a full v gives up if v must take x, and plans x's edge to the
+ * neighbor.  Dead neighbors of v are the last choice (t->lost).  x gets no edge to a dead node,
  * because the vacuum that frees the node might not find the edge; vacuum also keeps the nodes
- * behind the dead node reachable.  Returns false if v gives up no neighbour.
+ * behind the dead node reachable.  Returns false if v gives up no neighbor.
  */
 static bool
 plan_forced(GrnndLink *link, const GrnRecord *v, Target *t)

@@ -1,5 +1,5 @@
 /*
- * link.h - links back to a node from its neighbours.
+ * link.h - links back to a node from its neighbors.
  */
 #ifndef GRNND_LINK_H
 #define GRNND_LINK_H
@@ -9,8 +9,8 @@
 
 /*
  * Links to a node x from the nodes `from`: twins of x (nodes with the same vector), then the chosen
- * neighbours of x, then further nodes.  x gets edges to the chosen neighbours (grnnd_shares()).  At
- * least one node must link to x; if none gives up a neighbour by the usual rule, one has to.
+ * neighbors of x, then further nodes.  x gets edges to the chosen neighbors (grnnd_shares()).  At
+ * least one node must link to x; if none gives up a neighbor by the usual rule, one has to.
  */
 typedef struct GrnndLinkPlan
 {
@@ -21,8 +21,8 @@ typedef struct GrnndLinkPlan
 	uint32		nchosen;		/* 0, or chosen->count */
 	const GrnndList *chosen;
 	const GrnndShares *shares;	/* for `chosen` */
-	bool		by_self;		/* a neighbour is given up only if x leads to the neighbour: a
-								 * vacuum relies on lists that it has read before */
+	bool		by_self;		/* a neighbor is given up only if x leads to the neighbor: a vacuum
+								 * relies on lists that it has read before */
 	bool		dead_allowed;	/* vacuum: x may get edges to dead nodes, which vacuum drops later */
 } GrnndLinkPlan;
 typedef struct GrnndLink GrnndLink;

@@ -16,11 +16,11 @@
  *   is unfitted, else in RowShareLock. Vacuum takes the lock in ExclusiveLock for a moment, to wait
  *   for all earlier inserts; fit_codes.c in ShareLock, to wait for inserts that write no codes.
  *   grnnd_check() holds the lock in ExclusiveLock to keep inserts out.
- * - GRNND_FIRST_LOCK serialises inserts that find no live node to link to.
+ * - GRNND_FIRST_LOCK serializes inserts that find no live node to link to.
  * - GRNND_UPKEEP_LOCK: vacuum and fits hold the lock in ExclusiveLock while they change pages,
  *   grnnd_check() in ShareLock.
  * - GRNND_SURVEY_LOCK: vacuum holds the lock in ExclusiveLock while it relies on lists that it has
- *   read before. An insert holds the lock in ShareLock, or drops no edge in favour of a path that
+ *   read before. An insert holds the lock in ShareLock, or drops no edge in favor of a path that
  *   vacuum does not know.
  * - GRNND_EDGE_LOCKS: a process that removes an edge to a live node beside running inserts holds
  *   one of these locks for that node (grnnd_lock_edges()).

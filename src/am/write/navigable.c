@@ -2,7 +2,7 @@
  * navigable.c - adds edges to an index where searches end far from their target.
  *
  * Few edges connect tight clusters. A row that takes the place of another row takes its edges out
- * of the cluster from its neighbours there. So each change leaves a cluster with fewer different
+ * of the cluster from its neighbors there. So each change leaves a cluster with fewer different
  * edges to other clusters, and in the end searches miss the cluster though every row is reachable.
  * A build that merges parts has the same trouble and the same cure (graph/construct/navigable.c):
  * search for nodes as a query does, and where a search ends too early, give the nearest found node
@@ -48,8 +48,8 @@ typedef struct Failed
 	uint32		target;
 	uint16		version;		/* version of target */
 	uint32		end;			/* the nearest node found */
-	uint32		spare;			/* neighbour that a full end gives up */
-	uint32		by;				/* neighbour of end that leads to spare */
+	uint32		spare;			/* neighbor that a full end gives up */
+	uint32		by;				/* neighbor of end that leads to spare */
 } Failed;
 
 typedef struct Trials

@@ -1,7 +1,7 @@
 /*
  * reach_sweeps.c - finds the nodes of an index that can be reached, in sweeps through the file.
  *
- * Nodes lie on disk near their neighbours, and a sweep in the order of the file also handles the
+ * Nodes lie on disk near their neighbors, and a sweep in the order of the file also handles the
  * nodes that it has just found ahead of its position. So a few sweeps are enough, and the search
  * needs two bits of memory a node where the lists do not fit.
  */

@@ -1,6 +1,6 @@
 /*
- * refill_lists.c - new lists for nodes that lose dead neighbours: the live neighbours, and
- * neighbours of the dead nodes in place of the dead nodes.
+ * refill_lists.c - new lists for nodes that lose dead neighbors: the live neighbors, and
+ * neighbors of the dead nodes in place of the dead nodes.
  */
 #include "am/write/vacuum.h"
 
@@ -15,7 +15,7 @@
 #include "graph/stored/prune.h"
 
 /*
- * Live neighbours remembered of each dead node: as many as memory allows, or none below this
+ * Live neighbors remembered of each dead node: as many as memory allows, or none below this
  * number.
  */
 #define MIN_REMEMBERED 4
@@ -25,21 +25,21 @@
  * row: .973 and 57 us with 32, .978 and 81 us with 64, .980 and 88 us with 128 and 256.
  */
 #define MAX_CANDIDATES 256
-/* The live neighbours of the dead nodes, in memory. */
+/* The live neighbors of the dead nodes, in memory. */
 typedef struct Remembered
 {
 	uint32		ndead;
-	uint32		width;			/* neighbours of each dead node; 0: not in memory */
+	uint32		width;			/* neighbors of each dead node; 0: not in memory */
 	uint32	   *dead;			/* [ndead] sorted */
 	uint8	   *counts;			/* [ndead] */
 	uint32	   *ids;			/* [ndead][width] */
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
 	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
-	bool	   *twins;			/* [ndead] without codes: the first neighbour has the node's vector */
+	bool	   *twins;			/* [ndead] without codes: the first neighbor has the node's vector */
 } Remembered;
 
-/* Candidates for one node's list; the first `fixed` are neighbours that stay. */
+/* Candidates for one node's list; the first `fixed` are neighbors that stay. */
 typedef struct Candidates
 {
 	uint32		count;
@@ -59,16 +59,16 @@ struct GrnndRefill
 	Remembered	dead;
 	Candidates	c;
 	GrnRecord  *rec;			/* a record read temporarily */
-	float	   *rows[2];		/* [dim] without codes only: of a dead node and a neighbour */
+	float	   *rows[2];		/* [dim] without codes only: of a dead node and a neighbor */
 	void	   *workspace;		/* for grn_prune() */
 };
 
-/* ---- dead nodes' neighbours ---- */
+/* ---- dead nodes' neighbors ---- */
 
 /*
  * An insert puts a node in front of the list of its twin (a node with the same vector and other
- * values of filter columns).  So if the twin dies, its first neighbour replaces the twin for all
- * nodes.  Without codes this function tests whether the first neighbour is such a node.
+ * values of filter columns).  So if the twin dies, its first neighbor replaces the twin for all
+ * nodes.  Without codes this function tests whether the first neighbor is such a node.
  */
 static bool
 leads_to_twin(GrnndRefill *f, uint32 at)
@@ -227,7 +227,7 @@ remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
 	return edge;
 }
 
-/* Returns whether the first live neighbour of dead node number `at`, the end of edge, is a twin. */
+/* Returns whether the first live neighbor of dead node number `at`, the end of edge, is a twin. */
 static bool
 has_twin(const GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 {
@@ -243,7 +243,7 @@ has_twin(const GrnndRefill *f, uint32 at, const GrnndEdge *edge)
 		memcmp(&d->factors[first], &edge->factor, sizeof(GrnFactor)) == 0;
 }
 
-/* Adds the twins of a node's dead neighbours, whatever the RNG rule would say. */
+/* Adds the twins of a node's dead neighbors, whatever the RNG rule would say. */
 static void
 add_twins(GrnndRefill *f, const GrnRecord *rec, uint32 self)
 {
@@ -262,9 +262,9 @@ add_twins(GrnndRefill *f, const GrnRecord *rec, uint32 self)
 	}
 }
 
-/* Adds the live neighbours of dead node d, except self. */
+/* Adds the live neighbors of dead node d, except self. */
 static void
-add_neighbours_of(GrnndRefill *f, uint32 d, uint32 self)
+add_neighbors_of(GrnndRefill *f, uint32 d, uint32 self)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
@@ -375,7 +375,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	c->fixed = c->count;
 	for (uint32 i = 0; i < rec->count; i++)
 		if (grnnd_set_has(&f->v->dead, ids[i]))
-			add_neighbours_of(f, ids[i], id);
+			add_neighbors_of(f, ids[i], id);
 
 	if (grn_has_codes(&f->v->ix->codec))
 	{

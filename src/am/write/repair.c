@@ -3,8 +3,8 @@
  *
  * First every live node is made reachable over live nodes alone, by edges that are only added
  * (connect_all): before any node dies, and again for later changes. Then a pass over all pages
- * drops the edges to dead nodes and fills the free room from the dead nodes' own neighbours
- * (fix_page). Nodes that still have few neighbours search for new neighbours (enrich). In this
+ * drops the edges to dead nodes and fills the free room from the dead nodes' own neighbors
+ * (fix_page). Nodes that still have few neighbors search for new neighbors (enrich). In this
  * order an interruption leaves every row reachable.
  */
 #include "am/write/vacuum.h"
@@ -23,9 +23,9 @@
 /* Nodes that may link to an unreachable node, at most. */
 #define MAX_FROM 4
 /*
- * A node left with fewer neighbours searches for new neighbours. 19 of 20 of 12,000 sentences
+ * A node left with fewer neighbors searches for new neighbors. 19 of 20 of 12,000 sentences
  * deleted, recall at ef 40: .980 with the searches, .918 without. At half and twice this number of
- * neighbours three quarters deleted leave .986 and .987.
+ * neighbors three quarters deleted leave .986 and .987.
  */
 #define FEW(degree) ((degree) / 4)
 
@@ -39,7 +39,7 @@ typedef struct Repair
 	uint32	   *late;			/* nodes inserted since the survey */
 	Size		nlate;
 	Size		late_room;
-	uint32	   *poor;			/* nodes with few neighbours */
+	uint32	   *poor;			/* nodes with few neighbors */
 	Size		npoor;
 	Size		poor_room;
 } Repair;
@@ -61,7 +61,7 @@ remember(uint32 **ids, Size *n, Size *room, uint32 id)
 /*
  * Chooses the edge that a full node, which is unreachable, gives up for the edges that its links
  * need.  Returns the edge's position, or -1.  In this order: an edge to a dead node, which vacuum
- * drops anyway; to a node that another neighbour leads to; to a node that counts as reached; to a
+ * drops anyway; to a node that another neighbor leads to; to a node that counts as reached; to a
  * live node.  "Counts as reached" is a weak reason, because a path in lists that were noted before
  * may lead through this very node by now.
  */
@@ -129,9 +129,9 @@ link_from(Repair *r, const GrnndLinkPlan *plan, uint32 id, uint16 version)
 	return plan->nfrom > 0 && grnnd_link_node(r->v->index, r->ix, plan, id, version);
 }
 
-/* Collects reached nodes among id's own neighbours; lists are usually nearest first. */
+/* Collects reached nodes among id's own neighbors; lists are usually nearest first. */
 static uint32
-reached_neighbours(Repair *r, uint32 id, uint32 *from)
+reached_neighbors(Repair *r, uint32 id, uint32 *from)
 {
 	uint32		n = 0;
 
@@ -170,7 +170,7 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 
 /*
  * Gives a node that is unreachable over live nodes an edge from a reachable node: from one of its
- * own neighbours, or from `near` (may be GRN_INVALID_ID), or from a node that a search finds.
+ * own neighbors, or from `near` (may be GRN_INVALID_ID), or from a node that a search finds.
  * Returns false if the node is gone, because its insert has taken it back (withdraw()).
  */
 static bool
@@ -197,7 +197,7 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 		grnnd_make_point(r->ix, x, error, &p);
 		plan.near = grnnd_find_near(&r->store, &p, 0, NULL);
 		make_room(r, id);
-		plan.nfrom = reached_neighbours(r, id, from);
+		plan.nfrom = reached_neighbors(r, id, from);
 		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
 			grn_find_id(from, plan.nfrom, near) < 0)
 			from[plan.nfrom++] = near;
@@ -223,7 +223,7 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 	MemoryContextDelete(context);
 	if (!is_node)
 		return false;
-	/* the node's neighbours are reachable now */
+	/* the node's neighbors are reachable now */
 	grnnd_reach_mark(&v->reach, id);
 	grnnd_reach_run(&v->reach);
 	return true;
@@ -466,7 +466,7 @@ note_late(Repair *r, const GrnRecord *rec, uint32 id)
 
 	if (grnnd_set_has(&r->v->live, id))
 	{
-		/* every node of the survey is reached by now, and so are its neighbours */
+		/* every node of the survey is reached by now, and so are its neighbors */
 		for (uint32 i = 0; i < rec->count; i++)
 			grnnd_reach_mark(reach, ids[i]);
 		return;
@@ -565,7 +565,7 @@ late_root(Repair *r)
 	}
 }
 
-/* Connects rows that were inserted since the survey and whose neighbours have all died since. */
+/* Connects rows that were inserted since the survey and whose neighbors have all died since. */
 static void
 connect_late(Repair *r)
 {
@@ -595,8 +595,8 @@ connect_late(Repair *r)
 }
 
 /*
- * Gives a node with few edges the neighbours that an insert would choose, and gives these
- * neighbours links back.
+ * Gives a node with few edges the neighbors that an insert would choose, and gives these
+ * neighbors links back.
  */
 static void
 enrich(Repair *r, uint32 id)
@@ -621,7 +621,7 @@ enrich(Repair *r, uint32 id)
 		grnnd_make_point(r->ix, x, error, &p);
 		near = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
 							   grnnd_get_entries(v->index, r->ix));
-		grnnd_choose_neighbours(near, id, &shares, &list);
+		grnnd_choose_neighbors(near, id, &shares, &list);
 		plan.near = near;
 		plan.nfrom = plan.nchosen = list.count;
 		(void) grnnd_link_node(v->index, r->ix, &plan, id, version);

@@ -84,7 +84,7 @@ count_kept(GrnndVacuum *v, const GrnRecord *rec, uint32 *dead)
 }
 
 /*
- * Dead nodes that a live node's list keeps. Repair takes new neighbours from the neighbours of dead
+ * Dead nodes that a live node's list keeps. Repair takes new neighbors from the neighbors of dead
  * nodes, but searches visit dead nodes in vain. A search passes through two dead nodes for each
  * live node as if the dead nodes lived (search_dead.c). Three quarters of 12,000 sentences deleted,
  * recall at ef 40: .982 with half as many, .987 with these, .986 with twice as many.
@@ -639,7 +639,7 @@ fit_codes(Extra *extra)
 /*
  * Runs work that may fail for reasons outside VACUUM: a fit evaluates index expressions, also on
  * row versions that no snapshot sees. An error becomes a WARNING, unless the statement is
- * cancelled. The work runs in a subtransaction that is always rolled back, because a commit would
+ * canceled. The work runs in a subtransaction that is always rolled back, because a commit would
  * begin a new command, which parallel mode forbids. Pages that the work has changed stay changed.
  */
 static void

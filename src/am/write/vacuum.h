@@ -59,7 +59,7 @@ typedef struct GrnndRoot
 /* Reads the current entries[0]. */
 extern void grnnd_read_root(GrnndVacuum *v, GrnndRoot *root);
 /*
- * Chooses the current entries[0] if it lives, else another entry point or a neighbour of the dead
+ * Chooses the current entries[0] if it lives, else another entry point or a neighbor of the dead
  * entry point, else any live node.
  */
 extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
@@ -84,7 +84,7 @@ extern void grnnd_clean_lists(GrnndVacuum *v);
 
 /* ---- refill_lists.c ---- */
 
-/* State for lists that lose dead neighbours; v->dead is complete. */
+/* State for lists that lose dead neighbors; v->dead is complete. */
 typedef struct GrnndRefill GrnndRefill;
 extern GrnndRefill *grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store);
 /* Writes the new list of rec into `fixed`, a copy of its hot part. */

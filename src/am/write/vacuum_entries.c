@@ -9,7 +9,7 @@
 #include "am/write/edit.h"
 #include "graph/stored/prune.h"
 
-/* A root nearer to the centre of the data is better; without codes any root will do. */
+/* A root nearer to the center of the data is better; without codes any root will do. */
 static bool
 is_better_root(const GrnndIndex *ix, GrnFactor a, GrnFactor b)
 {
@@ -39,7 +39,7 @@ grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root)
 	return true;
 }
 
-/* Returns the best live node among the other entry points and the dead entry point's neighbours. */
+/* Returns the best live node among the other entry points and the dead entry point's neighbors. */
 static uint32
 best_successor(GrnndVacuum *v, const GrnndEntries *entries)
 {
@@ -93,7 +93,7 @@ grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
 			continue;
 		if (grnnd_take_root(v, id, root))
 			return;
-		/* an insert that found no neighbours took the node back: nothing leads to the node */
+		/* an insert that found no neighbors took the node back: nothing leads to the node */
 		grnnd_set_add(&v->dead, id);
 	}
 	root->id = GRN_INVALID_ID;

@@ -3,7 +3,7 @@
  * number of rows, and finds the borders of the cells.
  *
  * The cells come from k-means on a sample.  Each cell has a weight, which is added to the
- * squared distances from the cell's centre (a power diagram): a cell with too many rows gets a
+ * squared distances from the cell's center (a power diagram): a cell with too many rows gets a
  * larger weight.  Each cell has its own unit of weights and its own unit of distances from the
  * border, because clusters differ in density.
  */
@@ -35,7 +35,7 @@ choose(uint32_t mask, uint32_t a, uint32_t b)
 
 /*
  * Finds the two nearest parts of ROWS rows.  distances: [nparts][ROWS].  The loops have no
- * branches, so that the compiler vectorises over rows.
+ * branches, so that the compiler vectorizes over rows.
  */
 void
 grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out)
@@ -77,16 +77,16 @@ grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out)
 	}
 }
 
-/* Computes the squared distances of count rows from the centres, [nparts][ROWS]. */
+/* Computes the squared distances of count rows from the centers, [nparts][ROWS]. */
 void
-grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count,
+grn_cut_to_centers(const Split *s, const GrnRows *rows, size_t first, size_t count,
 				   float *distances)
 {
 	uint32_t	dim = rows->dim;
 	float		norms[GRN_MAX_PARTS] = {0};
 
 	for (uint32_t c = 0; c < s->nparts && grn_is_scaled(rows->embedding); c++)
-		norms[c] = grn_dist->ip_f32(s->centres + (size_t) c * dim, s->centres + (size_t) c * dim,
+		norms[c] = grn_dist->ip_f32(s->centers + (size_t) c * dim, s->centers + (size_t) c * dim,
 									dim);
 	for (size_t i = 0; i < count; i++)
 	{
@@ -94,9 +94,9 @@ grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t cou
 
 		for (uint32_t c = 0; c < s->nparts; c++)
 		{
-			const float *centre = s->centres + (size_t) c * dim;
+			const float *center = s->centers + (size_t) c * dim;
 
-			distances[c * ROWS + i] = grn_row_to_point(rows, x, centre, norms[c]);
+			distances[c * ROWS + i] = grn_row_to_point(rows, x, center, norms[c]);
 		}
 	}
 }
@@ -123,7 +123,7 @@ grn_cut_guest_of(const Split *s, const NearestParts *nearest, size_t i)
 
 /*
  * Computes the factors 1 / (2 |a - b|), which turn differences of squared distances into
- * distances from the plane between two centres.
+ * distances from the plane between two centers.
  */
 static void
 find_across(Split *s)
@@ -133,14 +133,14 @@ find_across(Split *s)
 	for (uint32_t a = 0; a < s->nparts; a++)
 		for (uint32_t b = 0; b < s->nparts; b++)
 		{
-			float		apart = grn_dist->l2_f32(s->centres + (size_t) a * dim,
-												 s->centres + (size_t) b * dim, dim);
+			float		apart = grn_dist->l2_f32(s->centers + (size_t) a * dim,
+												 s->centers + (size_t) b * dim, dim);
 
 			s->across[a * s->nparts + b] = apart > 0 ? 1 / (2 * sqrtf(apart)) : 0;
 		}
 }
 
-/* ---- centres ---- */
+/* ---- centers ---- */
 
 /* Returns the number of the sample's rows in a block. */
 static size_t
@@ -165,7 +165,7 @@ sample_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		if (s->sample->on_disk)
 			grn_prefetch_rows(s->sample, block * ROWS, block * ROWS + block_rows(s, block));
-		grn_cut_to_centres(s, s->sample, block * ROWS, block_rows(s, block),
+		grn_cut_to_centers(s, s->sample, block * ROWS, block_rows(s, block),
 						   s->distances + block * ROWS * s->nparts);
 	}
 }
@@ -214,7 +214,7 @@ count(Split *s, GrnParallel *parallel)
 
 /*
  * Computes the unit of each part's weight: the geometric mean of the gap between the two nearest
- * centres of the part's rows.  One unit for all parts would move whole dense clusters back and
+ * centers of the part's rows.  One unit for all parts would move whole dense clusters back and
  * forth.  So would an arithmetic mean, which a few rows far from a dense cluster dominate.
  */
 static void
@@ -296,7 +296,7 @@ balance(Split *s, int steps, int most, GrnParallel *parallel)
 	}
 }
 
-/* Moves each centre to the mean of its part's rows.  A centre without rows keeps its place. */
+/* Moves each center to the mean of its part's rows.  A center without rows keeps its place. */
 static void
 move_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -309,7 +309,7 @@ move_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t c = begin; c < end; c++)
 	{
-		float	   *centre = s->centres + c * dim;
+		float	   *center = s->centers + c * dim;
 		uint32_t	size = 0;
 
 		for (size_t i = 0; i < s->sample->n; i++)
@@ -320,26 +320,26 @@ move_range(void *arg, int worker, size_t begin, size_t end)
 			if (size++ == 0)
 			{
 				memcpy(one, x, dim * sizeof(float));
-				memset(centre, 0, dim * sizeof(float));
+				memset(center, 0, dim * sizeof(float));
 			}
 			for (uint32_t j = 0; j < dim; j++)
-				centre[j] += x[j] - one[j];
+				center[j] += x[j] - one[j];
 		}
 		for (uint32_t j = 0; size > 0 && j < dim; j++)
-			centre[j] = one[j] + centre[j] / (float) size;
+			center[j] = one[j] + center[j] / (float) size;
 	}
 }
 
 static void
-set_centre(Split *s, uint32_t c, const void *x)
+set_center(Split *s, uint32_t c, const void *x)
 {
 	uint32_t	dim = s->rows->dim;
 
-	grn_row_place(s->rows, x, 0, dim, s->centres + (size_t) c * dim);
+	grn_row_place(s->rows, x, 0, dim, s->centers + (size_t) c * dim);
 }
 
 /*
- * Moves the centres of the smallest parts to rows of parts that are much too large.  Weights
+ * Moves the centers of the smallest parts to rows of parts that are much too large.  Weights
  * alone only move the borders between adjacent parts.
  */
 static void
@@ -362,7 +362,7 @@ move_smallest(Split *s)
 			return;
 		while (s->homes[next[large]] != large)
 			next[large]++;
-		set_centre(s, small, grn_row(s->sample, next[large]++));
+		set_center(s, small, grn_row(s->sample, next[large]++));
 		s->weights[small] = s->weights[large];
 		s->sizes[large] -= mean;
 		s->sizes[small] = mean;
@@ -472,11 +472,11 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
  * on a disk are copied to memory, because a page has several rows of which the sample has one.
  */
 static GrnRows
-rows_for_centres(const Split *s)
+rows_for_centers(const Split *s)
 {
 	GrnRows		rows = *s->sample;
 
-	rows.n = (rows.n + CENTRES_SHARE - 1) / CENTRES_SHARE;
+	rows.n = (rows.n + CENTERS_SHARE - 1) / CENTERS_SHARE;
 	if (!rows.on_disk)
 		return rows;
 	grn_prefetch_rows(&rows, 0, rows.n);
@@ -488,17 +488,17 @@ rows_for_centres(const Split *s)
 	return rows;
 }
 
-/* Finds centres and weights from the sample, for parts of similar sizes with their guests. */
+/* Finds centers and weights from the sample, for parts of similar sizes with their guests. */
 static void
-find_centres(Split *s, float overlap, GrnParallel *parallel)
+find_centers(Split *s, float overlap, GrnParallel *parallel)
 {
 	GrnRows		all = *s->sample;
 
 	s->border = -INFINITY;
-	*s->sample = rows_for_centres(s);
+	*s->sample = rows_for_centers(s);
 	for (uint32_t c = 0; c < s->nparts; c++)
 	{
-		set_centre(s, c, grn_row(s->sample, s->sample->n * c / s->nparts));
+		set_center(s, c, grn_row(s->sample, s->sample->n * c / s->nparts));
 		s->weights[c] = 0;
 	}
 	for (int step = 0; step <= LLOYD_STEPS; step++)
@@ -537,8 +537,8 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 	 * ranges are interleaved: the first rows of the sample, which k-means uses, are also
 	 * spread over all rows.
 	 */
-	for (size_t first = 0, at = 0; first < CENTRES_SHARE; first++)
-		for (size_t i = first; i < sample.n; i += CENTRES_SHARE, at++)
+	for (size_t first = 0, at = 0; first < CENTERS_SHARE; first++)
+		for (size_t i = first; i < sample.n; i += CENTERS_SHARE, at++)
 		{
 			size_t		begin = n * i / sample.n;
 			size_t		width = n * (i + 1) / sample.n - begin;
@@ -548,6 +548,6 @@ grn_parts_cells(const GrnRows *rows, uint32_t nparts, float overlap, uint64_t se
 			s.order[at] = rows->order ? rows->order[v] : (uint32_t) v;
 		}
 	sample.order = s.order;
-	find_centres(&s, overlap, parallel);
-	*cells = (GrnCells) {nparts, rows->dim, s.centres, s.weights, s.across, s.border};
+	find_centers(&s, overlap, parallel);
+	*cells = (GrnCells) {nparts, rows->dim, s.centers, s.weights, s.across, s.border};
 }

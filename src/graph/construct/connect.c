@@ -2,8 +2,8 @@
  * connect.c - makes every vertex reachable from the entry.
  *
  * A breadth-first search marks the vertices that the entry reaches.  Each other vertex x gets
- * an edge p -> x from a near vertex p that is reached: x's nearest reached neighbour, or, if
- * no neighbour is reached, the nearest vertex that a search finds.  All threads search before
+ * an edge p -> x from a near vertex p that is reached: x's nearest reached neighbor, or, if
+ * no neighbor is reached, the nearest vertex that a search finds.  All threads search before
  * the first edge is added: a graph of 100,000,000 vertices may have thousands of unreached
  * vertices, and each step of their searches reads memory at random.
  *
@@ -65,9 +65,9 @@ distance(const Connect *c, uint32_t a, uint32_t b)
 	return grn_row_distance(c->rows, grn_row(c->rows, a), grn_row(c->rows, b));
 }
 
-/* Returns the nearest reached neighbour of x, or GRN_INVALID_ID. */
+/* Returns the nearest reached neighbor of x, or GRN_INVALID_ID. */
 static uint32_t
-reached_neighbour(const Connect *c, uint32_t x)
+reached_neighbor(const Connect *c, uint32_t x)
 {
 	const uint32_t *ids = c->graph->ids + (size_t) x * c->graph->degree;
 
@@ -90,16 +90,16 @@ find_near(const Connect *c, uint32_t x)
 	grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, c->entry, x)), c->entry));
 	while ((v = grn_beam_next(&beam)) != GRN_INVALID_ID)
 	{
-		const uint32_t *neighbours = g->ids + (size_t) v * g->degree;
+		const uint32_t *neighbors = g->ids + (size_t) v * g->degree;
 
 		for (uint32_t i = 0; i < g->counts[v]; i++)
-			if (grn_seen_add(&seen, neighbours[i]))
-				grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, neighbours[i], x)), neighbours[i]));
+			if (grn_seen_add(&seen, neighbors[i]))
+				grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, neighbors[i], x)), neighbors[i]));
 	}
 	return grn_beam_nearest(&beam);
 }
 
-/* Searches for the unreached vertices without reached neighbours, in words [begin, end). */
+/* Searches for the unreached vertices without reached neighbors, in words [begin, end). */
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -110,7 +110,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		if (c->reached[x / 64] == UINT64_MAX)	/* all 64 are reached */
 			x |= 63;
-		else if (!grn_is_reached(c->reached, x) && reached_neighbour(c, x) == GRN_INVALID_ID)
+		else if (!grn_is_reached(c->reached, x) && reached_neighbor(c, x) == GRN_INVALID_ID)
 			c->near[x] = find_near(c, x);
 	}
 }
@@ -229,8 +229,8 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 			x |= 63;
 		if (grn_is_reached(c.reached, x))
 			continue;
-		/* A neighbour may have become reached since the search. */
-		p = reached_neighbour(&c, x);
+		/* A neighbor may have become reached since the search. */
+		p = reached_neighbor(&c, x);
 		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
 		mark_reached_from(&c, x);
 		connected++;

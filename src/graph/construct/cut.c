@@ -81,9 +81,9 @@ grn_cut_place_arrays(Split *s, void *workspace, size_t n, uint32_t dim, uint32_t
 	s->parts->landmarks = grn_take(&a, GRN_MAX_PARTS * LANDMARKS, sizeof(uint32_t));
 	s->order = grn_take(&a, size, sizeof(uint32_t));
 	s->numbers = grn_take(&a, size, sizeof(uint32_t));
-	s->copies = grn_take(&a, size / CENTRES_SHARE + 1, dim * sizeof(float) + 2 * GRN_ROW_ALIGN);
+	s->copies = grn_take(&a, size / CENTERS_SHARE + 1, dim * sizeof(float) + 2 * GRN_ROW_ALIGN);
 	s->homes = grn_take(&a, size, sizeof(uint32_t));
-	s->centres = grn_take(&a, nparts, dim * sizeof(float));
+	s->centers = grn_take(&a, nparts, dim * sizeof(float));
 	s->weights = grn_take(&a, nparts, sizeof(float));
 	s->across = grn_take(&a, nparts, nparts * sizeof(float));
 	s->distances = grn_take(&a, (size + ROWS - 1) / ROWS * ROWS, nparts * sizeof(float));
@@ -129,7 +129,7 @@ assign_range(void *arg, int worker, size_t begin, size_t end)
 
 		if (s->rows->on_disk)
 			prefetch_rows(s, first, begin, end);
-		grn_cut_to_centres(s, s->rows, first, count, distances);
+		grn_cut_to_centers(s, s->rows, first, count, distances);
 		grn_cut_find_nearest(s, distances, &nearest);
 		for (size_t i = 0; i < count; i++)
 		{
@@ -153,7 +153,7 @@ grn_parts_home(const GrnRows *rows, uint32_t nparts, size_t n, void *workspace, 
 	{
 		size_t		count = end - first < ROWS ? end - first : ROWS;
 
-		grn_cut_to_centres(&s, rows, first, count, distances);
+		grn_cut_to_centers(&s, rows, first, count, distances);
 		grn_cut_find_nearest(&s, distances, &nearest);
 		for (size_t i = 0; i < count; i++)
 			home[first + i] = (uint8_t) nearest.home[i];

@@ -7,8 +7,8 @@
 
 #include "graph/construct/cut.h"
 
-#define ROWS 64					/* rows whose nearest centres are found together */
-#define CENTRES_SHARE 4			/* k-means uses one in CENTRES_SHARE rows of the sample */
+#define ROWS 64					/* rows whose nearest centers are found together */
+#define CENTERS_SHARE 4			/* k-means uses one in CENTERS_SHARE rows of the sample */
 
 typedef struct Split
 {
@@ -16,12 +16,12 @@ typedef struct Split
 	GrnRows    *sample;
 	GrnParts   *parts;
 	uint32_t	nparts;
-	float	   *centres;		/* [nparts][dim] */
+	float	   *centers;		/* [nparts][dim] */
 	float	   *weights;		/* [nparts] */
 	float	   *across;			/* [nparts][nparts], GrnCells */
 	uint32_t   *order;			/* [sample] order of the sample (GrnRows.order) */
 	uint32_t   *numbers;		/* [sample] numbers of the sample's rows */
-	char	   *copies;			/* [sample / CENTRES_SHARE] copies of rows on a disk, for k-means */
+	char	   *copies;			/* [sample / CENTERS_SHARE] copies of rows on a disk, for k-means */
 	float	   *distances;		/* [sample / ROWS][nparts][ROWS] squared distances */
 	uint32_t   *homes;			/* [sample] */
 	float	   *borders;		/* [sample] gaps, or distances from the border */
@@ -52,8 +52,8 @@ extern size_t grn_cut_place_arrays(Split *s, void *workspace, size_t n, uint32_t
 extern size_t grn_cut_sample_size(size_t n, uint32_t nparts);
 
 /* cells.c */
-/* Computes the squared distances of count rows from the centres, [nparts][ROWS]. */
-extern void grn_cut_to_centres(const Split *s, const GrnRows *rows, size_t first, size_t count,
+/* Computes the squared distances of count rows from the centers, [nparts][ROWS]. */
+extern void grn_cut_to_centers(const Split *s, const GrnRows *rows, size_t first, size_t count,
 							   float *distances);
 /* Finds the two nearest parts of ROWS rows from their distances. */
 extern void grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out);

@@ -30,7 +30,7 @@
 #define COARSE_SAMPLE 1024
 #define SLICE_ROWS ((size_t) 1 << 17)
 #define MOST_SLICES 16
-#define WINDOW 256				/* positions to each side that half of the first neighbours come
+#define WINDOW 256				/* positions to each side that half of the first neighbors come
 								 * from */
 
 /* A key on the way to an inbox.  The push waits while the inbox is loaded into the cache. */
@@ -48,7 +48,7 @@ set_default(uint32_t *param, uint32_t value)
 }
 
 /*
- * Rows on a line, each with two neighbours by the RNG rule, need the most rounds: with t1 = 4
+ * Rows on a line, each with two neighbors by the RNG rule, need the most rounds: with t1 = 4
  * and t2 = 3 one row in a hundred is not found by its own vector.  Builds of few rows or few
  * dimensions can afford more rounds.
  */
@@ -86,7 +86,7 @@ usable_params(const GrnGraphParams *params, size_t n, uint32_t dim)
 }
 
 /*
- * Places the arrays in the workspace and returns its bytes.  Until the first neighbours are
+ * Places the arrays in the workspace and returns its bytes.  Until the first neighbors are
  * drawn, the memory of the inboxes holds rows by vertex and the workspace of the order of
  * positions or of the projection.
  */
@@ -413,11 +413,11 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Draws s distinct random neighbours, half of them from near positions.  If there are at most
+ * Draws s distinct random neighbors, half of them from near positions.  If there are at most
  * s other vertices, returns all of them.
  */
 static uint32_t
-random_neighbours(const Descent *d, size_t v, uint32_t *ids)
+random_neighbors(const Descent *d, size_t v, uint32_t *ids)
 {
 	size_t		n = d->rows.n;
 	uint32_t	s = d->params.s;
@@ -462,7 +462,7 @@ draw_first_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	ids[MAX_POOL];
 		uint32_t	distances[MAX_POOL + 3];
 		uint64_t   *pool = d->pools + v * d->params.r;
-		uint32_t	count = random_neighbours(d, v, ids);
+		uint32_t	count = random_neighbors(d, v, ids);
 		GrnPanel	panel;
 
 		panel.count = 0;
@@ -536,7 +536,7 @@ prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 }
 
 /*
- * Returns true if the projection's bytes cannot order the neighbours of many vertices, as in
+ * Returns true if the projection's bytes cannot order the neighbors of many vertices, as in
  * tight clusters far from each other.
  */
 static bool
@@ -679,7 +679,7 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 	prepare_comparison(&d, parallel, d.copied == 0);
 	parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 
-	/* The first outer iteration begins with random neighbours and has one more round. */
+	/* The first outer iteration begins with random neighbors and has one more round. */
 	total = ((uint64_t) d.params.t1 * d.params.t2 + 1) * slices_of(n);
 	for (uint32_t outer = 0; outer < d.params.t1; outer++)
 	{

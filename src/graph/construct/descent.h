@@ -14,7 +14,7 @@
  * grn_rnnd_bytes() bytes.  The calling thread calls progress after each slice of a round.  If
  * progress returns false, the build stops and grn_rnnd_build() returns false.  Distances are
  * squared L2 distances of places.  With fill, lists shorter than the degree are filled with
- * near neighbours of neighbours.
+ * near neighbors of neighbors.
  */
 extern GRN_EXPORT size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
 

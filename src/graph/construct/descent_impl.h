@@ -71,7 +71,7 @@ typedef struct Descent
 
 /*
  * lists.c: writes the graph from pools and from inboxes with reverse edges.  With fill, short
- * lists are filled with the nearest neighbours of neighbours.
+ * lists are filled with the nearest neighbors of neighbors.
  */
 extern void grn_write_lists(Descent *d, GrnParallel *parallel, bool fill);
 

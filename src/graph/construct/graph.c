@@ -22,20 +22,20 @@ grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
 
 		*bad_vertex = (uint32_t) v;
 		if (count > graph->degree)
-			return "more neighbours than its degree allows";
+			return "more neighbors than its degree allows";
 		for (uint32_t i = 0; i < count; i++)
 		{
 			uint32_t	hash = ids[i] * 2654435769u >> 23;
 			uint64_t	bit = UINT64_C(1) << hash % 64;
 
 			if (ids[i] >= graph->n)
-				return "a neighbour that does not exist";
+				return "a neighbor that does not exist";
 			if (ids[i] == v)
-				return "itself as a neighbour";
+				return "itself as a neighbor";
 			if (seen[hash / 64] & bit)
 				for (uint32_t j = 0; j < i; j++)
 					if (ids[j] == ids[i])
-						return "the same neighbour twice";
+						return "the same neighbor twice";
 			seen[hash / 64] |= bit;
 		}
 	}

@@ -1,5 +1,5 @@
 /*
- * graph.h - a graph of neighbour lists, and the check that a graph is sound.
+ * graph.h - a graph of neighbor lists, and the check that a graph is sound.
  */
 #ifndef GRN_GRAPH_H
 #define GRN_GRAPH_H
@@ -7,7 +7,7 @@
 #include "graph/grn.h"
 
 /*
- * Adjacency lists: the neighbours of vertex v are ids[v * degree ..  + counts[v]), nearest first.
+ * Adjacency lists: the neighbors of vertex v are ids[v * degree ..  + counts[v]), nearest first.
  */
 typedef struct GrnGraph
 {
@@ -18,8 +18,8 @@ typedef struct GrnGraph
 } GrnGraph;
 
 /*
- * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own neighbour,
- * no neighbour is repeated.  Otherwise returns a description of the fault, and *bad_vertex.
+ * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own neighbor,
+ * no neighbor is repeated.  Otherwise returns a description of the fault, and *bad_vertex.
  */
 extern const char *grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex);
 /* Checks vertices [begin, end), so that threads can share the work. */

@@ -1,9 +1,9 @@
 /*
- * lists.c - makes neighbour lists of the result of a descent: survivors of the last prune,
- * reverse edges, and neighbours of neighbours, nearest first.
+ * lists.c - makes neighbor lists of the result of a descent: survivors of the last prune,
+ * reverse edges, and neighbors of neighbors, nearest first.
  *
- * A record has room for `degree` neighbours whether the list is full or not, and a search step
- * estimates the distances of all neighbours from the one page that the step reads.  Edges that
+ * A record has room for `degree` neighbors whether the list is full or not, and a search step
+ * estimates the distances of all neighbors from the one page that the step reads.  Edges that
  * the RNG rule refused therefore cost a query almost nothing, and save search steps: 100,000
  * SIFT descriptors of average degree 23 needed 35 steps for recall@10 = .95; with lists filled
  * to 32 they needed 28.  The GPU fills lists by the same rule.
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#define SOURCES 6				/* neighbours whose neighbours may fill a list */
+#define SOURCES 6				/* neighbors whose neighbors may fill a list */
 #define SEEN 2048				/* slots of the table of seen vertices, a power of 2 */
 
 _Static_assert(sizeof(Inbox) >= GRN_MAX_DEGREE * sizeof(uint32_t), "a list fits an inbox");

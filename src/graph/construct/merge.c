@@ -9,7 +9,7 @@
 
 #define GRAIN 256
 #define DISK_GRAIN 64			/* rows of a work item if rows are on a disk: memory must hold
-								 * their neighbours */
+								 * their neighbors */
 
 /* Slots of the table of pages that were prefetched lately, by page number. */
 #define PREFETCHED 4096

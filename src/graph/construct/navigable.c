@@ -3,10 +3,10 @@
  *
  * Tight clusters far from each other are connected by the few edges that the RNG rule keeps
  * between clusters.  A graph built as a whole has such edges between most pairs of clusters:
- * each vertex began with random neighbours, and a refused edge moved on to a vertex nearer to
+ * each vertex began with random neighbors, and a refused edge moved on to a vertex nearer to
  * its end until a vertex kept the edge.  A part knows few clusters of other parts, by
  * landmarks and guests, and the merge drops refused edges.  Even if all vertices are
- * reachable, a search may then stay in the first cluster, because no neighbour of the found
+ * reachable, a search may then stay in the first cluster, because no neighbor of the found
  * vertices is nearer to the target.
  *
  * The build therefore searches for some vertices, each from a random vertex.  If a search ends
@@ -55,7 +55,7 @@ list_of(const Navigation *n, uint32_t v)
 	return n->graph->ids + (size_t) v * n->graph->degree;
 }
 
-/* Gathers all neighbours of v.  Ids from a GPU have not been checked before. */
+/* Gathers all neighbors of v.  Ids from a GPU have not been checked before. */
 static void
 gather_list(const Navigation *n, uint32_t v, GrnPanel *panel)
 {
@@ -65,7 +65,7 @@ gather_list(const Navigation *n, uint32_t v, GrnPanel *panel)
 			grn_panel_add(panel, n->tile, list_of(n, v)[i]);
 }
 
-/* Gathers the neighbours of v that the search has not seen, as far as the table knows. */
+/* Gathers the neighbors of v that the search has not seen, as far as the table knows. */
 static void
 gather_unseen(const Navigation *n, uint32_t v, GrnSeenIds *seen, GrnPanel *panel)
 {
@@ -86,7 +86,7 @@ gather_unseen(const Navigation *n, uint32_t v, GrnSeenIds *seen, GrnPanel *panel
 
 /*
  * Searches for target until the search finds a vertex no farther from target than a share of
- * target's neighbours.  Returns GRN_INVALID_ID if such a vertex is found, otherwise the
+ * target's neighbors.  Returns GRN_INVALID_ID if such a vertex is found, otherwise the
  * nearest vertex found.
  */
 static uint32_t
@@ -145,7 +145,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 
 /*
  * Returns the index of the edge that gives way in v's full list: the edge occluded by the most
- * nearer neighbours, because a search finds another way to its end.  Few neighbours occlude an
+ * nearer neighbors, because a search finds another way to its end.  Few neighbors occlude an
  * edge to a distant cluster, because the edge starts where its own cluster is nearest to the
  * distant cluster.
  */

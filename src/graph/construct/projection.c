@@ -103,7 +103,7 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 {
 	const GrnCodec *c = &p->codec;
 	uint32_t	k = grn_code_dims(c->shape);
-	float		centred[BLOCK][CHUNK];
+	float		centered[BLOCK][CHUNK];
 
 	for (size_t i = 0; i < (end - begin) * stride; i++)
 		out[i] = 0;
@@ -113,7 +113,7 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 
 		for (size_t i = begin; i < end; i++)
 		{
-			float	   *to = k > 0 ? centred[i - begin] : out + (i - begin) * stride + first;
+			float	   *to = k > 0 ? centered[i - begin] : out + (i - begin) * stride + first;
 
 			grn_row_place(rows, grn_row(rows, i), first, len, to);
 			for (uint32_t j = 0; j < len; j++)
@@ -123,7 +123,7 @@ project_block(const GrnProject *p, const GrnRows *rows, size_t begin, size_t end
 			for (size_t i = begin; i < end; i++)
 				out[(i - begin) * stride + j] +=
 					grn_dist->ip_f32(c->basis + (size_t) j * c->dim + first,
-									 centred[i - begin], len);
+									 centered[i - begin], len);
 	}
 }
 

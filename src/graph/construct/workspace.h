@@ -17,7 +17,7 @@ typedef struct GrnWorkNeeds
 	uint32_t	degree;
 	uint32_t	code_bytes;		/* bytes of the longest possible code */
 	uint32_t	code_dims;		/* the most directions of a codec; 0: no codes */
-	bool		centred;
+	bool		centered;
 	/* If rows have moved into the workspace (src/builder/pipeline_place.c): */
 	uint64_t	placed_bytes;	/* bytes of the rows, at the start of the workspace; 0: rows have
 								 * not moved */
@@ -38,7 +38,7 @@ typedef struct GrnWork
 	uint8_t    *counts;			/* [m] */
 	uint8_t    *codes;			/* [m][code_bytes] */
 	float	   *codec;			/* grn_codec_floats() */
-	float	   *centre;			/* [dim] */
+	float	   *center;			/* [dim] */
 	char	   *scratch;
 	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
 	uint64_t	bytes;			/* bytes of all arrays */

@@ -7,7 +7,7 @@
  *   V(op)           an intrinsic, _mm256_op or _mm512_op
  *   FLOATS, INTS    a vector of W floats, or of W 32-bit integers
  *   AND, AS_FLOATS  of integers: bitwise and; the same bits as floats
- *   ABS, TRUNCATE   of floats: without the sign; rounded towards zero
+ *   ABS, TRUNCATE   of floats: without the sign; rounded toward zero
  *   SUM             the sum of a vector
  *   AT_MOST(a, b)   of floats: bits of the lanes where a <= b
  *   MASK, LESS(a, b)  of floats: the lanes where a < b

@@ -125,7 +125,7 @@ replace_row(float *v, size_t i, size_t n, uint64_t seed, uint64_t stream)
  * block rows follow one by one.
  */
 void
-grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
+grn_orthonormalize(float *v, size_t m, size_t n, int passes, uint64_t seed,
 				   uint64_t stream, GrnParallel *parallel)
 {
 	Block		b;

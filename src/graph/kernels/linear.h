@@ -7,7 +7,7 @@
 
 #include "graph/kernels/dist.h"
 
-#define GRN_MAX_DIRECTIONS 320	/* the most rows of grn_orthonormalise() and grn_eigen_rows() */
+#define GRN_MAX_DIRECTIONS 320	/* the most rows of grn_orthonormalize() and grn_eigen_rows() */
 
 /* Returns a standard normal number (Box-Muller). */
 extern float grn_gaussian(uint64_t seed, uint64_t stream, uint64_t counter);
@@ -35,7 +35,7 @@ extern void grn_multiply(const GrnProduct *p, size_t m, size_t n);
  * the result is exact to rounding.  A row that depends on earlier rows is replaced by a random
  * direction.
  */
-extern void grn_orthonormalise(float *v, size_t m, size_t n, int passes, uint64_t seed,
+extern void grn_orthonormalize(float *v, size_t m, size_t n, int passes, uint64_t seed,
 							   uint64_t stream, GrnParallel *parallel);
 
 /*

@@ -91,7 +91,7 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 }
 
 /*
- * Sorts keys of neighbours: the distance in the upper bits, the row's name below.  Insertion
+ * Sorts keys of neighbors: the distance in the upper bits, the row's name below.  Insertion
  * sort suits lists as short as a pool.
  */
 static inline void

@@ -1,6 +1,6 @@
 /*
- * absent.c - see absent.h.  Distances are estimates: the neighbours' lists hold the codes of all
- * candidates, so only the neighbours must be read.
+ * absent.c - see absent.h.  Distances are estimates: the neighbors' lists hold the codes of all
+ * candidates, so only the neighbors must be read.
  */
 #include "graph/stored/absent.h"
 
@@ -57,7 +57,7 @@ place_of(const GrnAbsent *a, uint32_t id)
 	return place;
 }
 
-/* A GrnVisitFn with a GrnAbsent as arg: adds the neighbours of a node to the candidates. */
+/* A GrnVisitFn with a GrnAbsent as arg: adds the neighbors of a node to the candidates. */
 static void
 take_list(void *arg, const GrnRecord *rec, const void *vec)
 {
@@ -91,7 +91,7 @@ GrnAbsent *
 grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec, uint32_t id)
 {
 	GrnAbsent  *a = store->alloc(store, sizeof(*a));
-	uint32_t	count;			/* number of the node's neighbours, the first candidates */
+	uint32_t	count;			/* number of the node's neighbors, the first candidates */
 
 	memset(a, 0, sizeof(*a));
 	a->layout = l;

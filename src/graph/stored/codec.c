@@ -52,7 +52,7 @@ grn_codec_shorten(const GrnCodec *codec, int16_t *out)
 
 /* The squared length of x - from; from NULL: of x. */
 static float
-centred_norm2(const GrnCodec *codec, const float *x, const float *from)
+centered_norm2(const GrnCodec *codec, const float *x, const float *from)
 {
 	return from != NULL ? grn_dist->l2_f32(x, from, codec->dim) : grn_dist->ip_f32(x, x, codec->dim);
 }
@@ -62,7 +62,7 @@ grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from
 {
 	size_t		dim = codec->dim;
 	uint32_t	k = grn_code_dims(codec->shape);
-	float		norm2 = codec->short_basis != NULL ? centred_norm2(codec, q, from) : 0;
+	float		norm2 = codec->short_basis != NULL ? centered_norm2(codec, q, from) : 0;
 	int32_t		sums[GRN_MAX_CODE_DIMS] = {0};
 	float		scale;
 
@@ -178,7 +178,7 @@ grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim)
 
 /* The level for u / step, with inverse = 1 / step. */
 static inline int
-quantise(float u, float inverse, int block)
+quantize(float u, float inverse, int block)
 {
 	int			top = grn_block_top(block);
 	float		c = u * inverse + (grn_block_middle(block) + 0.5f); /* adding .5 makes the
@@ -313,7 +313,7 @@ grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length
 		float		inverse = scale > 0 ? 1 / (scale * codec->steps[b]) : 0;
 
 		for (uint32_t j = first; j < last; j++)
-			levels[j] = (int8_t) quantise(u[j], inverse, b);
+			levels[j] = (int8_t) quantize(u[j], inverse, b);
 	}
 	if (direction && scale > 0)
 		balance_levels(codec, u, scale, levels);

@@ -2,7 +2,7 @@
  * codec_fit.c - fits codecs: computes principal directions of a sample, and chooses their number.
  *
  * The directions come from subspace iteration with a random start (Halko, Martinsson & Tropp, SIAM
- * Review 2011) on the centred sample X [n][dim]: V <- orth(X^T X V).  This iteration needs no dim
+ * Review 2011) on the centered sample X [n][dim]: V <- orth(X^T X V).  This iteration needs no dim
  * x dim matrix.  Each step is two products, split by rows and by columns of X.  Every sum has a
  * fixed order, so the result does not depend on the number of threads.
  */
@@ -47,7 +47,7 @@ typedef struct SampleFit
 	size_t		dim;
 	size_t		m;				/* number of directions computed */
 	float	   *mean;			/* [dim] */
-	float	   *x;				/* [n][dim], centred */
+	float	   *x;				/* [n][dim], centered */
 	float	   *v;				/* [m][dim], orthonormal */
 	float	   *y;				/* [m][dim] */
 	float	   *t;				/* [m][n]: V X^T */
@@ -174,9 +174,9 @@ mean_columns(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Centres rows [begin, end) and computes their squared lengths. */
+/* Centers rows [begin, end) and computes their squared lengths. */
 static void
-centre_rows(void *arg, int worker, size_t begin, size_t end)
+center_rows(void *arg, int worker, size_t begin, size_t end)
 {
 	SampleFit  *f = arg;
 
@@ -279,7 +279,7 @@ random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
 	Gaussians	g = {v, seed, stream};
 
 	parallel->run(parallel, m * dim, 1024, gaussian_range, &g);
-	grn_orthonormalise(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
+	grn_orthonormalize(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
 }
 
 /*
@@ -293,7 +293,7 @@ find_directions(SampleFit *f, GrnParallel *parallel)
 		parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
 		parallel->run(parallel, f->dim, COL_PIECE, gather_columns, f);
 		memcpy(f->v, f->y, f->m * f->dim * sizeof(float));
-		grn_orthonormalise(f->v, f->m, f->dim, i < ITERATIONS - 1 ? 1 : 2, f->in->seed,
+		grn_orthonormalize(f->v, f->m, f->dim, i < ITERATIONS - 1 ? 1 : 2, f->in->seed,
 						   STREAM_REPAIR, parallel);
 	}
 	parallel->run(parallel, f->n, ROW_PIECE, project_rows, f);
@@ -426,7 +426,7 @@ cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, 
 
 	*held = 0;
 	/*
-	 * with few dimensions, the order of near neighbours needs the full precision of all dimensions
+	 * with few dimensions, the order of near neighbors needs the full precision of all dimensions
 	 */
 	for (t.dims[0] = s->dim > least ? 0 : least; t.dims[0] <= max_dims; t.dims[0] += GRN_CODE_ALIGN)
 		for (t.dims[1] = 0; t.dims[0] + t.dims[1] <= max_dims; t.dims[1] += GRN_CODE_ALIGN)
@@ -515,7 +515,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	{
 		parallel->run(parallel, f.n, ROW_PIECE, copy_rows, &f);
 		parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
-		parallel->run(parallel, f.n, ROW_PIECE, centre_rows, &f);
+		parallel->run(parallel, f.n, ROW_PIECE, center_rows, &f);
 	}
 	for (size_t i = 0; i < f.n; i++)
 		total += f.energies[i];
@@ -536,7 +536,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	else
 	{
 		parallel->run(parallel, rows, HEAD_PIECE, head_range, &f);
-		grn_orthonormalise(f.head, rows, f.dim, 2, fit->seed, STREAM_REPAIR, parallel);
+		grn_orthonormalize(f.head, rows, f.dim, 2, fit->seed, STREAM_REPAIR, parallel);
 	}
 	if (total > 0 && total / (double) f.n < 3e38)
 		codec.norm_unit = (float) (total / (double) f.n);

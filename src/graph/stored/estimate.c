@@ -314,12 +314,12 @@ grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, cons
 	}
 }
 
-/* Least number of pairs for a judgement of a vertex. */
+/* Least number of pairs for a judgment of a vertex. */
 #define LEAST_PAIRS 10
 
 void
-grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
-					 GrnJudgement *judgement)
+grn_judge_neighbors(const float *distances, const float *estimates, uint32_t n,
+					GrnJudgment *judgment)
 {
 	uint32_t	pairs = 0;
 	uint32_t	right = 0;
@@ -335,6 +335,6 @@ grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
 			}
 	if (pairs < LEAST_PAIRS)
 		return;
-	judgement->vertices++;
-	judgement->poor += right < GRN_LEAST_ORDERED * pairs;
+	judgment->vertices++;
+	judgment->poor += right < GRN_LEAST_ORDERED * pairs;
 }

@@ -1,5 +1,5 @@
 /*
- * estimate.h - estimates distances from codes, and judges how well estimates order neighbours.
+ * estimate.h - estimates distances from codes, and judges how well estimates order neighbors.
  */
 #ifndef GRN_ESTIMATE_H
 #define GRN_ESTIMATE_H
@@ -58,11 +58,11 @@ extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t
 							 const GrnFactor *factors, const uint32_t *ids, uint32_t n, float *out);
 
 /*
- * Limits of the judgement whether codes can tell neighbours apart.
+ * Limits of the judgment whether codes can tell neighbors apart.
  *
- * An estimate's error is a share of the extent of all data.  Neighbours therefore look alike in
+ * An estimate's error is a share of the extent of all data.  Neighbors therefore look alike in
  * tight clusters, or if one direction with a large variance says nothing about near rows.  A
- * vertex is poor if fewer than GRN_LEAST_ORDERED of the pairs of its neighbours have estimates in
+ * vertex is poor if fewer than GRN_LEAST_ORDERED of the pairs of its neighbors have estimates in
  * the order of their distances.  Measured share of poor vertices, and recall at the default
  * ef_search: 6% .96, 12% .90, 19% .85, 64% .50, 91% .13; uniform data in two dimensions 26% .97.
  * SIFT and sentence embeddings have no poor vertices.
@@ -78,40 +78,40 @@ extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t
 #define GRN_JUDGED_VERTICES 512 /* number of vertices to judge */
 
 /* The number of judged vertices, and of poor vertices among them. */
-typedef struct GrnJudgement
+typedef struct GrnJudgment
 {
 	uint64_t	vertices;
 	uint64_t	poor;
-} GrnJudgement;
+} GrnJudgment;
 
-/* Judges a vertex by its n neighbours, and adds it to the judgement. */
-extern void grn_judge_neighbours(const float *distances, const float *estimates, uint32_t n,
-								 GrnJudgement *judgement);
+/* Judges a vertex by its n neighbors, and adds it to the judgment. */
+extern void grn_judge_neighbors(const float *distances, const float *estimates, uint32_t n,
+								GrnJudgment *judgment);
 
-/* True if codes order neighbours well enough. */
+/* True if codes order neighbors well enough. */
 static inline bool
-grn_codes_order_well(const GrnJudgement *judgement)
+grn_codes_order_well(const GrnJudgment *judgment)
 {
-	return (double) judgement->poor <= GRN_MOST_POOR * (double) judgement->vertices;
+	return (double) judgment->poor <= GRN_MOST_POOR * (double) judgment->vertices;
 }
 
 /* True if searches with codes are better than searches without. is_long: by grn_is_long() */
 static inline bool
-grn_codes_serve(const GrnJudgement *judgement, bool is_long)
+grn_codes_serve(const GrnJudgment *judgment, bool is_long)
 {
-	return grn_codes_order_well(judgement) ||
-		(is_long && (double) judgement->poor <= GRN_MOST_POOR_LONG * (double) judgement->vertices);
+	return grn_codes_order_well(judgment) ||
+		(is_long && (double) judgment->poor <= GRN_MOST_POOR_LONG * (double) judgment->vertices);
 }
 
 /*
- * True if other vertices could give the opposite judgement: the share is within three standard
+ * True if other vertices could give the opposite judgment: the share is within three standard
  * errors of the limit.
  */
 static inline bool
-grn_codes_unclear(const GrnJudgement *judgement)
+grn_codes_unclear(const GrnJudgment *judgment)
 {
-	double		n = (double) judgement->vertices;
-	double		off = (double) judgement->poor - GRN_MOST_POOR * n;
+	double		n = (double) judgment->vertices;
+	double		off = (double) judgment->poor - GRN_MOST_POOR * n;
 
 	return off * off < 9 * GRN_MOST_POOR * (1 - GRN_MOST_POOR) * n;
 }

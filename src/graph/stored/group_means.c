@@ -61,9 +61,9 @@ typedef struct Means
 	uint32_t   *group_at;		/* [panels][panel_room] */
 	float	   *middles;		/* [panels][panel_room][dims] means in the order of panels */
 	float	   *norms;			/* [panels][panel_room] squared; infinite where there is no mean */
-	float	   *centres;		/* [panels][dims] means of these */
-	float	   *centre_norms;	/* [panels] squared */
-	float	   *along;			/* [panels] products of a mean with centres */
+	float	   *centers;		/* [panels][dims] means of these */
+	float	   *center_norms;	/* [panels] squared */
+	float	   *along;			/* [panels] products of a mean with centers */
 	float	   *x;				/* [GRN_COLUMNS][dims] rows, and what decoding writes behind */
 	float	   *columns;		/* [dims][GRN_COLUMNS] the same */
 	float		column_norms[GRN_COLUMNS];
@@ -97,8 +97,8 @@ plan(Means *m, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace
 	m->group_at = grn_take(&a, places, sizeof(uint32_t));
 	m->middles = grn_take(&a, (size_t) places * m->dims, sizeof(float));
 	m->norms = grn_take(&a, places, sizeof(float));
-	m->centres = grn_take(&a, (size_t) m->panels * m->dims, sizeof(float));
-	m->centre_norms = grn_take(&a, m->panels, sizeof(float));
+	m->centers = grn_take(&a, (size_t) m->panels * m->dims, sizeof(float));
+	m->center_norms = grn_take(&a, m->panels, sizeof(float));
 	m->along = grn_take(&a, m->panels, sizeof(float));
 	m->x = grn_take(&a, GRN_COLUMNS * m->dims + GRN_GROUP_DIMS, sizeof(float));
 	m->columns = grn_take(&a, GRN_COLUMNS * m->dims, sizeof(float));
@@ -179,7 +179,7 @@ sort_into_panels(Means *m)
 	grn_group_cut(&by_means, m->tree, m->sorted, m->groups, m->panel_ends, m->panels, 0);
 }
 
-/* Lays the means out in panels, and finds the centres of panels. */
+/* Lays the means out in panels, and finds the centers of panels. */
 static void
 find_panels(Means *m)
 {
@@ -187,7 +187,7 @@ find_panels(Means *m)
 
 	sort_into_panels(m);
 	memset(m->middles, 0, (size_t) m->panels * m->panel_room * dims * sizeof(float));
-	memset(m->centres, 0, m->panels * dims * sizeof(float));
+	memset(m->centers, 0, m->panels * dims * sizeof(float));
 	for (uint32_t p = 0, i = 0; p < m->panels; p++)
 	{
 		uint32_t	first = i;
@@ -206,9 +206,9 @@ find_panels(Means *m)
 			mean = m->means + m->group_at[place] * dims;
 			memcpy(m->middles + place * dims, mean, dims * sizeof(float));
 			m->norms[place] = grn_dist->ip_f32(mean, mean, dims);
-			grn_dist->add_scaled(m->centres + p * dims, 1.0f / (float) (m->panel_ends[p] - first), mean, dims);
+			grn_dist->add_scaled(m->centers + p * dims, 1.0f / (float) (m->panel_ends[p] - first), mean, dims);
 		}
-		m->centre_norms[p] = grn_dist->ip_f32(m->centres + p * dims, m->centres + p * dims, dims);
+		m->center_norms[p] = grn_dist->ip_f32(m->centers + p * dims, m->centers + p * dims, dims);
 	}
 }
 
@@ -275,12 +275,12 @@ static void
 find_near_panels(const Means *m, uint32_t group, uint32_t n, Choice *near)
 {
 	memset(m->along, 0, m->panels * sizeof(float));
-	grn_dist->ip_rows(m->means + (size_t) group * m->dims, m->centres, m->dims, m->dims, m->panels, m->along);
+	grn_dist->ip_rows(m->means + (size_t) group * m->dims, m->centers, m->dims, m->dims, m->panels, m->along);
 	for (uint32_t i = 0; i < n; i++)
 		near[i] = (Choice) {INFINITY, GRN_INVALID_ID};
 	for (uint32_t p = 0; p < m->panels; p++)
 		keep_panel(near, n,
-				   (Choice) {p == m->panel_of[group] ? -INFINITY : m->centre_norms[p] - 2 * m->along[p], p});
+				   (Choice) {p == m->panel_of[group] ? -INFINITY : m->center_norms[p] - 2 * m->along[p], p});
 }
 
 /* Compares rows [n], GRN_COLUMNS at most, with the means of so many panels. */

@@ -1,7 +1,7 @@
 /*
  * own.c - own vectors of records.
  *
- * With a centre c, the stored vector s approximates x - c, and its error e is perpendicular to s.
+ * With a center c, the stored vector s approximates x - c, and its error e is perpendicular to s.
  * Squared distances are computed between s and q - c.  Inner products use
  *   <q, x> = <q, c> + <q - t c, x - c> + t <c, x - c>   for any t.
  * The head of a stored vector holds <c, x - c> exactly, in place of |s|^2.  t c is the part of q
@@ -18,51 +18,51 @@
 #include "graph/rotated.h"
 #include "graph/space.h"
 
-/* ---- the centre ---- */
+/* ---- the center ---- */
 
 /*
- * A centre with a smaller squared length is not removed from queries, because products with the
- * centre would underflow.
+ * A center with a smaller squared length is not removed from queries, because products with the
+ * center would underflow.
  */
-#define LEAST_CENTRE2 1e-24
+#define LEAST_CENTER2 1e-24
 
 void
-grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim)
+grn_center_make(GrnCenter *center, GrnComparison comparison, const float *x, uint32_t dim)
 {
-	centre->x = x;
-	centre->norm2 = grn_norm2(x, dim);
-	centre->products = grn_compares_products(comparison);
+	center->x = x;
+	center->norm2 = grn_norm2(x, dim);
+	center->products = grn_compares_products(comparison);
 }
 
-/* x minus `times` times the centre in out [dim]; x itself without a centre. */
+/* x minus `times` times the center in out [dim]; x itself without a center. */
 static const float *
-without_centre(const GrnLayout *l, const float *x, float times, float *out)
+without_center(const GrnLayout *l, const float *x, float times, float *out)
 {
-	if (l->centre == NULL)
+	if (l->center == NULL)
 		return x;
 	for (uint32_t j = 0; j < l->dim; j++)
-		out[j] = x[j] - times * l->centre->x[j];
+		out[j] = x[j] - times * l->center->x[j];
 	return out;
 }
 
-/* The factor t of the centre that is subtracted from a query. */
+/* The factor t of the center that is subtracted from a query. */
 static float
-times_centre(const GrnLayout *l, const float *q)
+times_center(const GrnLayout *l, const float *q)
 {
 	double		product = 0;
 
-	if (l->centre == NULL || !l->centre->products)
+	if (l->center == NULL || !l->center->products)
 		return 1;
-	if (l->centre->norm2 < LEAST_CENTRE2)
+	if (l->center->norm2 < LEAST_CENTER2)
 		return 0;
 	for (uint32_t j = 0; j < l->dim; j++)
-		product += (double) q[j] * l->centre->x[j];
-	return (float) (product / l->centre->norm2);
+		product += (double) q[j] * l->center->x[j];
+	return (float) (product / l->center->norm2);
 }
 
 /* <c, x - c> of a stored vector; valid if rows are compared by inner products. */
 static float
-centre_product(const void *vec)
+center_product(const void *vec)
 {
 	GrnRotatedHead head;
 
@@ -76,8 +76,8 @@ void
 grn_own_load(const GrnLayout *l, const void *vec, float *x)
 {
 	grn_form_load(l->form, vec, l->dim, x);
-	for (uint32_t j = 0; l->centre != NULL && j < l->dim; j++)
-		x[j] += l->centre->x[j];
+	for (uint32_t j = 0; l->center != NULL && j < l->dim; j++)
+		x[j] += l->center->x[j];
 }
 
 void
@@ -92,7 +92,7 @@ grn_own_load_turned(const GrnLayout *l, const void *vec, float *x)
 void
 grn_own_turn(const GrnLayout *l, const float *x, float *out)
 {
-	const float *left = grn_form(l->form)->rotated ? without_centre(l, x, 1, out) : x;
+	const float *left = grn_form(l->form)->rotated ? without_center(l, x, 1, out) : x;
 
 	if (left != out)
 		memcpy(out, left, l->dim * sizeof(float));
@@ -105,10 +105,10 @@ grn_own_norm2(const GrnLayout *l, const void *vec)
 {
 	float		norm2;
 
-	if (l->centre == NULL)
+	if (l->center == NULL)
 		return grn_form_norm2(l->form, vec, l->dim);
 	norm2 = grn_rotated_levels_norm2(grn_form(l->form)->bits, vec, l->dim) +
-		2 * centre_product(vec) + (float) l->centre->norm2;
+		2 * center_product(vec) + (float) l->center->norm2;
 	return norm2 > 0 ? norm2 : 0;
 }
 
@@ -116,12 +116,12 @@ bool
 grn_own_query(const GrnLayout *l, const float *q, void *query)
 {
 	float		rest[GRN_MAX_DIM];
-	float		times = times_centre(l, q);
+	float		times = times_center(l, q);
 
-	if (!grn_query_make(l->form, without_centre(l, q, times, rest), l->dim, query))
+	if (!grn_query_make(l->form, without_center(l, q, times, rest), l->dim, query))
 		return false;
-	if (l->centre != NULL && l->centre->products)
-		grn_rotated_shift_products(query, grn_dist->ip_f32(q, l->centre->x, l->dim), times);
+	if (l->center != NULL && l->center->products)
+		grn_rotated_shift_products(query, grn_dist->ip_f32(q, l->center->x, l->dim), times);
 	return true;
 }
 
@@ -131,9 +131,9 @@ grn_own_query_share(const GrnLayout *l, const float *q)
 	float		rest[GRN_MAX_DIM];
 	double		whole = grn_norm2(q, l->dim);
 
-	if (l->centre == NULL || !l->centre->products || whole == 0)
+	if (l->center == NULL || !l->center->products || whole == 0)
 		return 1;
-	return sqrt(grn_norm2(without_centre(l, q, times_centre(l, q), rest), l->dim) / whole);
+	return sqrt(grn_norm2(without_center(l, q, times_center(l, q), rest), l->dim) / whole);
 }
 
 /*
@@ -147,7 +147,7 @@ float
 grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 {
 	float		rest[GRN_MAX_DIM];
-	float		l2 = grn_form_l2(l->form, without_centre(l, x, 1, rest), vec, l->dim);
+	float		l2 = grn_form_l2(l->form, without_center(l, x, 1, rest), vec, l->dim);
 
 	return fminf(sqrtf(l2) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
 }
@@ -165,7 +165,7 @@ grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 #define LEAST_NORM2 1e-60
 
 /*
- * The error of the vector just stored for x.  left: x without the centre.  Rotating the stored
+ * The error of the vector just stored for x.  left: x without the center.  Rotating the stored
  * vector back would take a third of the time of storing it, so the error of a rotated form comes
  * from norms.
  */
@@ -197,14 +197,14 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 		memcpy(vec, stored, l->vec_bytes);
 		return 0;
 	}
-	left = without_centre(l, x, 1, rest);
+	left = without_center(l, x, 1, rest);
 	exact = grn_form_store(l->form, left, l->dim, vec);
-	if (l->centre != NULL && l->centre->products)
+	if (l->center != NULL && l->center->products)
 	{
 		GrnRotatedHead head;
 
 		memcpy(&head, vec, sizeof(head));
-		head.norm2 = grn_dist->ip_f32(l->centre->x, left, l->dim);
+		head.norm2 = grn_dist->ip_f32(l->center->x, left, l->dim);
 		memcpy(vec, &head, sizeof(head));
 	}
 	return exact ? 0 : error_of_stored(l, left, x, vec);

@@ -3,8 +3,8 @@
  *
  * The embeddings of many models lie far from the origin and near to each other.  In forms with few
  * bits a number (graph/rotated.h), most bits would describe the common part of all rows and not
- * their differences.  So an index with such a form may have a centre: the own vectors are rows
- * minus the centre.
+ * their differences.  So an index with such a form may have a center: the own vectors are rows
+ * minus the center.
  */
 #ifndef GRN_OWN_H
 #define GRN_OWN_H
@@ -13,37 +13,37 @@
 
 #include "graph/stored/record.h"
 
-/* The centre of own vectors in forms with few bits a number. */
-typedef struct GrnCentre
+/* The center of own vectors in forms with few bits a number. */
+typedef struct GrnCenter
 {
 	const float *x;				/* [dim] */
 	double		norm2;			/* |x|^2 */
 	bool		products;		/* rows are compared by inner products, see own.c */
-} GrnCentre;
+} GrnCenter;
 
 /*
- * Does a build of `rows` rows give own vectors of this form a centre?  Fewer than 16 rows have no
+ * Does a build of `rows` rows give own vectors of this form a center?  Fewer than 16 rows have no
  * reliable mean.
  */
 static inline bool
-grn_has_centre(GrnForm form, uint64_t rows)
+grn_has_center(GrnForm form, uint64_t rows)
 {
 	return grn_form(form)->rotated && rows >= 16;
 }
 
-/* Makes a centre from x [dim].  The caller keeps x alive. */
-extern void grn_centre_make(GrnCentre *centre, GrnComparison comparison, const float *x, uint32_t dim);
+/* Makes a center from x [dim].  The caller keeps x alive. */
+extern void grn_center_make(GrnCenter *center, GrnComparison comparison, const float *x, uint32_t dim);
 
 /* Loads the row of a stored vector into x [dim]. */
 extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
 /*
  * Stored vectors and rows x [dim] in the space of forms with few bits: rotated, and without the
- * centre.  Squared distances are equal in both spaces, and loading skips the inverse rotation,
+ * center.  Squared distances are equal in both spaces, and loading skips the inverse rotation,
  * which takes most of the time.
  */
 extern void grn_own_load_turned(const GrnLayout *l, const void *vec, float *x);
 extern void grn_own_turn(const GrnLayout *l, const float *x, float *out);
-/* The squared length of the row.  With a centre only if rows are compared by inner products. */
+/* The squared length of the row.  With a center only if rows are compared by inner products. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
 /*
  * Prepares a query q [dim] for grn_query_compare(), in an aligned buffer of grn_query_bytes().
@@ -51,7 +51,7 @@ extern float grn_own_norm2(const GrnLayout *l, const void *vec);
  */
 extern bool grn_own_query(const GrnLayout *l, const float *q, void *query);
 /*
- * The length of q [dim] without its part along the centre, as a share of |q|.  With inner products
+ * The length of q [dim] without its part along the center, as a share of |q|.  With inner products
  * the error of a stored vector counts in proportion to this length.
  */
 extern double grn_own_query_share(const GrnLayout *l, const float *q);

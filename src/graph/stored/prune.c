@@ -1,6 +1,6 @@
 /*
- * prune.c - the relative-neighbourhood rule for single nodes: chooses a neighbour list, and the
- * neighbour to evict from a full list.
+ * prune.c - the relative-neighborhood rule for single nodes: chooses a neighbor list, and the
+ * neighbor to evict from a full list.
  */
 #include "graph/stored/prune.h"
 
@@ -9,7 +9,7 @@
 typedef struct Workspace
 {
 	uint32_t   *order;			/* candidates that are not fixed, nearest first */
-	float	   *between;		/* [n] distances from one accepted neighbour */
+	float	   *between;		/* [n] distances from one accepted neighbor */
 	uint8_t    *refused;		/* [n] */
 } Workspace;
 

@@ -1,9 +1,9 @@
 /*
- * prune.h - the relative-neighbourhood rule for single nodes of a finished graph, used by inserts
+ * prune.h - the relative-neighborhood rule for single nodes of a finished graph, used by inserts
  * and vacuum, on vectors or on codes.
  *
  * The rule (RNN-Descent; GRNND paper, Algorithm 2): a candidate c is kept out of u's list if a
- * neighbour a of u is nearer to u than c is, and c is nearer to a than to u.  The path u -> a -> c
+ * neighbor a of u is nearer to u than c is, and c is nearer to a than to u.  The path u -> a -> c
  * then replaces the edge.
  */
 #ifndef GRN_PRUNE_H
@@ -29,10 +29,10 @@ typedef struct GrnPrune
 	uint32_t	n;
 	uint32_t	nfixed;
 	float		slack;			/* the rule keeps a candidate out only if the candidate is nearer
-								 * to a neighbour than to u by more than this share of its squared
+								 * to a neighbor than to u by more than this share of its squared
 								 * distance to u */
-	uint32_t	most;			/* maximum number of neighbours, including the fixed neighbours */
-	uint32_t	fill;			/* up to this number of neighbours, the nearest refused candidates
+	uint32_t	most;			/* maximum number of neighbors, including the fixed neighbors */
+	uint32_t	fill;			/* up to this number of neighbors, the nearest refused candidates
 								 * are added */
 } GrnPrune;
 
@@ -50,8 +50,8 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 #define GRN_FAR 4
 
 /*
- * A full node v must give up the edge to one of its neighbours, y, for an edge to a new node x.
- * grn_evict() chooses y by this table.  The first row that tells two neighbours apart decides.
+ * A full node v must give up the edge to one of its neighbors, y, for an edge to a new node x.
+ * grn_evict() chooses y by this table.  The first row that tells two neighbors apart decides.
  *
  *	preferred                               reason
  *	farther from v than x                   x may replace y; a nearer y only with GRN_EVICT_ANY
@@ -62,29 +62,29 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
  *	with the largest to_v / to_x            the way over x is the shortest detour
  *
  * A y that is not reached otherwise is allowed if x has room for an edge to y (may_add): the caller
- * adds the edge first.  Neighbours at unknown distances count as nearer than x, and among nearer
- * neighbours the last of the list comes first, because lists are usually nearest first.
+ * adds the edge first.  Neighbors at unknown distances count as nearer than x, and among nearer
+ * neighbors the last of the list comes first, because lists are usually nearest first.
  */
 typedef enum GrnEvictLevel
 {
-	GRN_EVICT_UNOCCLUDED,		/* none, if a neighbour of v occludes x */
-	GRN_EVICT_FARTHER,			/* a neighbour that is farther from v than x is */
-	GRN_EVICT_ANY				/* if necessary also a nearer neighbour */
+	GRN_EVICT_UNOCCLUDED,		/* none, if a neighbor of v occludes x */
+	GRN_EVICT_FARTHER,			/* a neighbor that is farther from v than x is */
+	GRN_EVICT_ANY				/* if necessary also a nearer neighbor */
 } GrnEvictLevel;
 typedef struct GrnEvict
 {
 	GrnEvictLevel level;
-	uint32_t	count;			/* neighbours of v */
+	uint32_t	count;			/* neighbors of v */
 	const float *to_v;			/* [count] squared distances from v; INFINITY: unknown */
 	const float *to_x;			/* [count] the same from x */
 	float		x_to_v;
 	float		slack;			/* as in GrnPrune */
-	const bool *reached;		/* [count] x or another neighbour of v has an edge to it */
+	const bool *reached;		/* [count] x or another neighbor of v has an edge to it */
 	const bool *one_way;		/* [count] it has no edge to v */
 	bool		may_add;
 } GrnEvict;
 
-/* Returns the position of y among v's neighbours, or -1. */
+/* Returns the position of y among v's neighbors, or -1. */
 extern int	grn_evict(const GrnEvict *e);
 
 /* Position of id in a list, or -1. */

@@ -123,7 +123,7 @@ shape_of_bytes(uint32_t bytes)
  * of 384 dimensions in 8 bits get four.  Inserts write and log edges, so a part (1 / EDGE_SHARE)
  * of the bytes of all edges is added: if longer codes do not lower the number of records a page,
  * codes end where 4 more bytes save less than a hundredth of the visits.  A search without codes
- * must visit each neighbour, which takes 17 to 40 times the visits of codes without errors.
+ * must visit each neighbor, which takes 17 to 40 times the visits of codes without errors.
  */
 #define EDGE_SHARE 4
 /*
@@ -135,7 +135,7 @@ shape_of_bytes(uint32_t bytes)
 #define ROTATED_LEAST_PER_PAGE 4
 #define LONG_OWN_BYTES 512
 /*
- * Records of layout compact keep no codes, so a search visits each neighbour.  24 edges beside an
+ * Records of layout compact keep no codes, so a search visits each neighbor.  24 edges beside an
  * own vector of COMPACT_OWN_BYTES take 234 bytes a row.  Beside an own vector of up to
  * COMPACT_SHORT_BYTES (136 dimensions in 4 bits, 272 in 2 bits), 32 edges take as much.  Recall at
  * ef 40 with 24 and 32 edges, 128 dimensions: 60,000 SIFT descriptors .964 and .979, 20,000
@@ -278,7 +278,7 @@ room_layout(GrnLayout *l, uint32_t dim, uint32_t degree, uint32_t bytes, GrnForm
 }
 
 /*
- * The degree of records whose edges hold the neighbours' rows: 28 instead of 32 if that saves
+ * The degree of records whose edges hold the neighbors' rows: 28 instead of 32 if that saves
  * pages.  Rows of 384 bits take 2,048 bytes with 32 edges and 1,639 bytes with 28 edges, at equal
  * visits and .002 less recall at the default ef.
  */
@@ -515,16 +515,16 @@ check_edges(const GrnLayout *l, const GrnRecord *r, const void *rec, uint32_t se
 	const uint8_t *ids = GRN_REC_PTR(rec, l->off_ids);
 
 	if (r->count > l->degree)
-		return "too many neighbours in a record";
+		return "too many neighbors in a record";
 	for (uint32_t i = 0; i < r->count; i++)
 	{
 		uint32_t	id;
 
 		memcpy(&id, ids + 4 * (size_t) i, sizeof(id));
 		if (id >= nodes)
-			return "neighbour id leads out of the index";
+			return "neighbor id leads out of the index";
 		if (id == self)
-			return "node is its own neighbour";
+			return "node is its own neighbor";
 	}
 	return NULL;
 }

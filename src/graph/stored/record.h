@@ -4,7 +4,7 @@
  * All records of an index have one size, so arithmetic maps a node id to (block, slot).  A record
  * is a "hot" part followed by the node's own vector.  The hot part has
  *   header | heap TIDs | filter columns' values per TID | own code | own signature |
- *   neighbours' ids | factors | codes | signatures
+ *   neighbors' ids | factors | codes | signatures
  * Values and signatures serve filters; most indexes have none.
  *
  * If both parts fit a page's payload, a page has per_page records.  Otherwise per_page is 1, the
@@ -62,7 +62,7 @@ typedef struct GrnRecord
 {
 	uint8_t		state;			/* GrnState */
 	uint8_t		ntids;			/* TIDs in use, <= tids_max (GRN_TIDS records use ntids16) */
-	uint8_t		count;			/* neighbours in use, <= degree */
+	uint8_t		count;			/* neighbors in use, <= degree */
 	uint8_t		flags;			/* GRN_KILLED and GRN_UNLISTED, GRN_GROUP or GRN_GUIDE, or 0 */
 	uint16_t	version;		/* incremented each time the slot is freed */
 	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record, rows of a GRN_LIST record */
@@ -115,7 +115,7 @@ typedef struct GrnLayout
 	uint32_t	vec_first;		/* vector bytes on the record's first page */
 	uint32_t	chain_tids;		/* TIDs that fit the first page of a GRN_TIDS record */
 	uint32_t	off_chain_attrs;	/* [chain_tids] of attr_bytes, behind the TIDs */
-	const struct GrnCentre *centre; /* centre of own vectors (own.h), set by the caller; NULL: none */
+	const struct GrnCenter *center; /* center of own vectors (own.h), set by the caller; NULL: none */
 } GrnLayout;
 
 /* The choices that determine a layout. */
@@ -171,7 +171,7 @@ typedef enum GrnKeep
 {
 	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits if that saves pages, else as EXACT */
 	GRN_KEEP_EXACT,				/* in the smallest form that holds all rows exactly */
-	GRN_KEEP_COMPACT,			/* in about 100 bytes, without codes of neighbours */
+	GRN_KEEP_COMPACT,			/* in about 100 bytes, without codes of neighbors */
 	GRN_KEEP_BYTES,				/* as DEFAULT, but never in a rotated form; internal */
 	GRN_KEEP_SKETCH				/* in about 500 bytes; for sketches, internal */
 } GrnKeep;
@@ -233,7 +233,7 @@ grn_rec_factors(const GrnLayout *l, const void *rec)
 	return (GrnFactor *) GRN_REC_PTR(rec, l->off_factors);
 }
 
-/* The factor of neighbour i; 0 if edges have no factors. */
+/* The factor of neighbor i; 0 if edges have no factors. */
 static inline GrnFactor
 grn_rec_factor(const GrnLayout *l, const void *rec, uint32_t i)
 {
@@ -269,7 +269,7 @@ grn_rec_attrs(const GrnLayout *l, const void *rec)
  * record into pages).
  *
  * x: [dim] in the stored metric's form.  Own code and factor: from grn_encode(); a NULL code
- * writes zeroes, and codes are ignored in layouts without codes.  Neighbours: nearest first, with
+ * writes zeroes, and codes are ignored in layouts without codes.  Neighbors: nearest first, with
  * codes, factors and signatures from all_codes, all_factors and all_sigs at index code_index[i]
  * (code_index NULL: at ids[i]).  sig, attrs and all_sigs are read only if the layout has filter
  * columns.
@@ -297,7 +297,7 @@ extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, voi
 
 /*
  * Checks the structure of a record read from disk: known state, counts within limits, TIDs not
- * empty, neighbours' ids below `nodes`.  self: the record's id.  Returns NULL for a sound record,
+ * empty, neighbors' ids below `nodes`.  self: the record's id.  Returns NULL for a sound record,
  * else a static string that names the damage.  Every reader must call this function before it uses
  * a record.  The check takes O(degree).
  */

@@ -11,7 +11,7 @@
  * A resumable search keeps the candidates that the list rejects in an array.  The first resume
  * makes the array a heap.  Each resume starts from the ef nearest rejected candidates.
  *
- * Without codes the search must visit every neighbour for its distance.  The search then remembers
+ * Without codes the search must visit every neighbor for its distance.  The search then remembers
  * all visited ids with the result of the visit (struct Node), so the expansion of a node does not
  * visit the node again.
  */
@@ -63,7 +63,7 @@ discover(GrnSearch *s, uint32_t id)
 	node->deferred = false;
 	node->kept = s->now_kept;
 	if (s->count > 0)			/* links is NULL before the first link */
-		memcpy(s->links + s->nlinks, s->neighbours, s->count * sizeof(uint32_t));
+		memcpy(s->links + s->nlinks, s->neighbors, s->count * sizeof(uint32_t));
 	s->nlinks += s->count;
 	grn_set_add(s, &s->set, id, s->nnodes++);
 	grn_offer(s, make_key(s->now.distance, id));
@@ -116,13 +116,13 @@ expand_coded(GrnSearch *s, Key key)
 			return;
 	}
 	if (!s->p.closed)
-		grn_offer_keys(s, s->neighbours, s->estimates, s->count);
+		grn_offer_keys(s, s->neighbors, s->estimates, s->count);
 	if (s->store->prefetch != NULL)
 		grn_prefetch_ahead(s);
 }
 
 void
-grn_discover_neighbours(GrnSearch *s, uint32_t id)
+grn_discover_neighbors(GrnSearch *s, uint32_t id)
 {
 	uint32_t   *slot = &s->set.nodes[set_slot(&s->set, id)];
 	Node		node = s->nodes[*slot];
@@ -164,7 +164,7 @@ expand_exact(GrnSearch *s, Key key)
 		s->nodes[at].deferred = true;
 		return;
 	}
-	grn_discover_neighbours(s, KEY_ID(key));
+	grn_discover_neighbors(s, KEY_ID(key));
 }
 
 /* ---- the main loop ---- */
@@ -194,7 +194,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	uint32_t	size = MIN_SET;
 
 	/* The large arrays at the end of the struct need no clearing. */
-	memset(s, 0, offsetof(GrnSearch, neighbours));
+	memset(s, 0, offsetof(GrnSearch, neighbors));
 	memset(s->prefetched, 0xFF, sizeof(s->prefetched));
 	memset(s->offered_keys, 0, sizeof(s->offered_keys));
 	s->visits = 0;
@@ -377,7 +377,7 @@ grn_search_run(GrnSearch *s)
 	}
 	if (closed)
 		grn_end_listed(s);
-	s->store->skips_neighbours = closed;
+	s->store->skips_neighbors = closed;
 	if (!resume)
 	{
 		if (closed)
@@ -395,7 +395,7 @@ grn_search_run(GrnSearch *s)
 			grn_expand_deferred(s);
 		expand_all(s);
 	}
-	s->store->skips_neighbours = false;
+	s->store->skips_neighbors = false;
 	sort_found(s);
 	if (s->p.resumable && s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit)
 		s->truncated = true;

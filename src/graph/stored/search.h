@@ -4,7 +4,7 @@
  * Scans, inserts, vacuum's repair, the command line and tests share this search.  The search reads
  * storage through GrnStore.visit(), which calls back while it holds a node's record.  The search
  * holds no lock between visits.  The codes in a node's record give estimated distances of the
- * node's neighbours, and the stored vector gives the node's exact distance in the same visit.
+ * node's neighbors, and the stored vector gives the node's exact distance in the same visit.
  * Candidates are expanded in the order of estimates; results are sorted by exact distance.
  */
 #ifndef GRN_SEARCH_H
@@ -25,8 +25,8 @@ typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
 typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
-	/* true while the search reads rows without their neighbours; set by the search for a run */
-	bool		skips_neighbours;
+	/* true while the search reads rows without their neighbors; set by the search for a run */
+	bool		skips_neighbors;
 	/* optional: the search will visit these ids soon, in this order */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
@@ -57,15 +57,15 @@ typedef struct GrnFound
 typedef struct GrnSearchParams
 {
 	const GrnLayout *layout;
-	const GrnCodec *codec;		/* without codes neighbours are visited for exact distances; NULL
-								 * is then allowed unless by_row */
+	const GrnCodec *codec;		/* without codes neighbors are visited for exact distances; NULL is
+								 * then allowed unless by_row */
 	const GrnMetricInfo *metric;
 	uint32_t	ef;				/* size of the candidate list (beam width), >= 1 */
 	uint32_t	ef_exact;		/* with codes: a run finds what a search by exact distances finds
 								 * with so many candidates, nearly (search.c); 0: ef alone counts */
 	bool		resumable;		/* keep candidates that fall off the list, for further runs */
 	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
-	bool		keep_vectors;	/* keep vectors and neighbour lists of expanded nodes (for inserts) */
+	bool		keep_vectors;	/* keep vectors and neighbor lists of expanded nodes (for inserts) */
 	bool		skip_killed;	/* ignore the TIDs of records with GRN_KILLED */
 	bool		by_row;			/* q is a row: distances are in the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run may visit; 0: no limit */
@@ -77,7 +77,7 @@ typedef struct GrnSearchParams
 								 * reference */
 	double		share;			/* with filter: estimated share of rows that pass, > 0 */
 	bool		closed;			/* with codes: visit only the rows given to grn_search_listed(),
-								 * not their neighbours */
+								 * not their neighbors */
 	const GrnCodeQuery *code_query; /* the query prepared for estimates by another search; or NULL */
 	uint32_t	nearest;		/* closed searches with groups: see grn_search_settled(); 0: never
 								 * settled */
@@ -147,7 +147,7 @@ extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
 /* code, signature (behind the code) and factor of an expanded node (keep_vectors) */
 extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
 									  GrnFactor *factor);
-/* the neighbours of an expanded node at its visit (keep_vectors) */
+/* the neighbors of an expanded node at its visit (keep_vectors) */
 extern const uint32_t *grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count);
 extern bool grn_search_truncated(const GrnSearch *s);	/* ended by a limit */
 /*
@@ -157,7 +157,7 @@ extern bool grn_search_truncated(const GrnSearch *s);	/* ended by a limit */
  */
 extern bool grn_search_dry(const GrnSearch *s);
 extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
-extern uint64_t grn_search_wasted(const GrnSearch *s);	/* visits that count towards wasted_limit */
+extern uint64_t grn_search_wasted(const GrnSearch *s);	/* visits that count toward wasted_limit */
 extern void grn_search_end(GrnSearch *s);
 
 #endif							/* GRN_SEARCH_H */

@@ -70,10 +70,10 @@ grn_expand_deferred(GrnSearch *s)
 
 	s->ndead++;
 	if (!s->codes)
-		grn_discover_neighbours(s, id);
+		grn_discover_neighbors(s, id);
 	else if (grn_visit(s, id))
 	{
 		grn_forget_visit(s);
-		grn_offer_keys(s, s->neighbours, s->estimates, s->count);
+		grn_offer_keys(s, s->neighbors, s->estimates, s->count);
 	}
 }

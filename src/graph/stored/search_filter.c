@@ -33,16 +33,15 @@
  */
 #define FAILING_BOUND 0.4
 /*
- * If the filter is correlated with the vectors, a passing node has more passing neighbours than
+ * If the filter is correlated with the vectors, a passing node has more passing neighbors than
  * average, and passing nodes alone lead the search on.  At the same recall a part of a tenth of ef
  * then takes 5% fewer visits than 2/5: measured on 20,000 sentences and a filter that passes half
  * of the rows, some of 20 clusters.
  */
 #define SHARING_BOUND 0.1
-#define SHARING 1.4				/* ratio of passing neighbours to passing rows; below this ratio
-								 * the bound is interpolated */
-#define SHARING_PRIOR 100		/* weight of the prior: neighbours that pass at the rate of all
-								 * rows */
+#define SHARING 1.4				/* ratio of passing neighbors to passing rows; below this ratio the
+								 * bound is interpolated */
+#define SHARING_PRIOR 100		/* weight of the prior: neighbors that pass at the rate of all rows */
 
 /*
  * Number of candidates to prefetch, from the list and from the heap's top three, by distance.  On
@@ -151,7 +150,7 @@ grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
 
 /*
  * Failing candidates beyond this bound are not expanded by this run.  The bound falls during a
- * run, except when a node leaves the list or fewer neighbours pass than before.  nearest_failing()
+ * run, except when a node leaves the list or fewer neighbors pass than before.  nearest_failing()
  * then brings back the candidates in `far`.
  */
 static Key
@@ -218,13 +217,13 @@ farthest_before(Key key)
 }
 
 /*
- * Offers the neighbours of the node just visited.  Most neighbours are farther than the run's
+ * Offers the neighbors of the node just visited.  Most neighbors are farther than the run's
  * bounds and are kept unsorted.  One loop without branches separates the four kinds: where half of
- * the rows pass, half of all branches would be mispredicted.  Returns true if a neighbour got onto
+ * the rows pass, half of all branches would be mispredicted.  Returns true if a neighbor got onto
  * the list.
  */
 static bool
-offer_neighbours(GrnSearch *s)
+offer_neighbors(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
 	uint32_t	listed = s->listed;
@@ -246,7 +245,7 @@ offer_neighbours(GrnSearch *s)
 	far = f->far + f->nfar;
 	for (uint32_t i = 0; i < s->count; i++)
 	{
-		uint64_t	raw = raw_candidate(s->estimates[i], s->neighbours[i]);
+		uint64_t	raw = raw_candidate(s->estimates[i], s->neighbors[i]);
 		uint32_t	pass = s->passing[i];
 		uint32_t	is_far = s->estimates[i] > farthest[pass];
 
@@ -392,14 +391,14 @@ expand(GrnSearch *s, Key key, bool listed)
 		for (uint32_t i = 0; i < s->count; i++)
 			s->failing.npassing += s->passing[i];
 		s->failing.nshown += s->count;
-		offer_neighbours(s);
+		offer_neighbors(s);
 	}
 	else
 	{
 		grn_forget_visit(s);
 		if (listed)
 			grn_unlist(s, key);
-		count_failed(s, listed, offer_neighbours(s));
+		count_failed(s, listed, offer_neighbors(s));
 	}
 	if (s->store->prefetch != NULL)
 		prefetch_nearest(s);

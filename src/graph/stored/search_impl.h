@@ -35,7 +35,7 @@ typedef struct IdSet
 typedef struct Node
 {
 	GrnFound	found;
-	uint32_t	first;			/* the node's first neighbour in GrnSearch.links */
+	uint32_t	first;			/* the node's first neighbor in GrnSearch.links */
 	uint32_t	count;
 	uint32_t	kept;			/* slot of vector and code, with keep_vectors */
 	bool		deferred;		/* dead, with its expansion put off */
@@ -73,8 +73,8 @@ typedef struct Failing
 	uint32_t	dry_at_least;	/* the same count if a shown candidate resets it only after a node
 								 * has passed */
 	uint32_t	dry_limit;
-	uint64_t	nshown;			/* neighbours of visited nodes that passed */
-	uint64_t	npassing;		/* neighbours counted by nshown whose signatures pass */
+	uint64_t	nshown;			/* neighbors of visited nodes that passed */
+	uint64_t	npassing;		/* neighbors counted by nshown whose signatures pass */
 	uint64_t	nright;			/* visited nodes that passed */
 	uint64_t	nwrong;			/* visited nodes that failed although their signatures passed */
 } Failing;
@@ -163,9 +163,9 @@ struct GrnSearch
 	size_t		tids_before;	/* values of ntids and nkept before the visit */
 	uint32_t	kept_before;
 	uint32_t	count;
-	uint32_t	neighbours[GRN_MAX_DEGREE];
+	uint32_t	neighbors[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
-	bool		passing[GRN_MAX_DEGREE];	/* with a filter: does the neighbour's signature pass? */
+	bool		passing[GRN_MAX_DEGREE];	/* with a filter: does the neighbor's signature pass? */
 
 	uint32_t	gathered_ids[GRN_GATHER];
 	GrnFactor	gathered_factors[GRN_GATHER];
@@ -437,7 +437,7 @@ extern void grn_choose_waiting(GrnSearch *s);
 
 /* ---- search_visit.c ---- */
 
-/* Visits a node: fills s->now and s->neighbours.  Returns false if the slot is free. */
+/* Visits a node: fills s->now and s->neighbors.  Returns false if the slot is free. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
 /* Discards the rows and vectors that the last visit copied. */
 extern void grn_forget_visit(GrnSearch *s);
@@ -447,7 +447,7 @@ extern void grn_prefetch_ahead(GrnSearch *s);
 /* ---- search_dead.c ---- */
 
 /*
- * Counts a visited node without rows and removes it from the list.  Returns true if its neighbours
+ * Counts a visited node without rows and removes it from the list.  Returns true if its neighbors
  * must be offered now.
  */
 extern bool grn_count_dead(GrnSearch *s, Key key);
@@ -463,7 +463,7 @@ extern bool grn_at_limit(GrnSearch *s);
  * that some entry points are live.  Returns true if the list grew.
  */
 extern bool grn_offer_entries(GrnSearch *s);
-/* Offers the neighbours of the nearest dead node in `deferred`. */
+/* Offers the neighbors of the nearest dead node in `deferred`. */
 extern void grn_expand_deferred(GrnSearch *s);
 
 /* ---- search_filter.c ---- */
@@ -483,7 +483,7 @@ extern void grn_expand_filtered(GrnSearch *s);
 /* Adds the node of the last visit to the results. */
 extern void grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept);
 
-/* Without codes: visits the neighbours of a node, the last step of its expansion. */
-extern void grn_discover_neighbours(GrnSearch *s, uint32_t id);
+/* Without codes: visits the neighbors of a node, the last step of its expansion. */
+extern void grn_discover_neighbors(GrnSearch *s, uint32_t id);
 
 #endif							/* GRN_SEARCH_IMPL_H */

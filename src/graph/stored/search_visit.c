@@ -137,7 +137,7 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	take_record(s, s->id, rec, vec);
 	if (closed)
 		return;
-	memcpy(s->neighbours, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
+	memcpy(s->neighbors, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
 	if (s->codes)
 		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
 					 rec->count, s->estimates);

@@ -91,11 +91,11 @@ def patches(n, rng):
     return np.concatenate(out)
 
 
-def colours(n, rng):
+def colors(n, rng):
     """RGB numbers about 60 frequent colors."""
-    centre, spread = rng.random((60, 3)) * 255, rng.lognormal(2, 0.8, (60, 1))
+    center, spread = rng.random((60, 3)) * 255, rng.lognormal(2, 0.8, (60, 1))
     of = rng.choice(60, n, p=rng.dirichlet(np.ones(60)))
-    return np.clip(centre[of] + spread[of] * rng.standard_normal((n, 3)), 0, 255)
+    return np.clip(center[of] + spread[of] * rng.standard_normal((n, 3)), 0, 255)
 
 
 def dominating(n, rng):
@@ -112,8 +112,8 @@ def line(n, rng):
 
 def clusters(rows_each, sigma, dim):
     def make(n, rng):
-        centres = rng.standard_normal((max(n // rows_each, 1), dim))
-        return centres[rng.integers(0, len(centres), n)] + sigma * rng.standard_normal((n, dim))
+        centers = rng.standard_normal((max(n // rows_each, 1), dim))
+        return centers[rng.integers(0, len(centers), n)] + sigma * rng.standard_normal((n, dim))
     return drawn(make)
 
 
@@ -229,7 +229,7 @@ SETS = {
     "normal, 256": Set(normal(256)),
     "uniform, 100": Set(uniform(100)),
     "patches, 64": Set(drawn(patches)),
-    "colors, 3": Set(drawn(colours)),
+    "colors, 3": Set(drawn(colors)),
     "dominating column, 64": Set(drawn(dominating)),
     "line, 64": Set(drawn(line)),
     "100s in tight clusters, 64": Set(clusters(200, 0.01, 64)),

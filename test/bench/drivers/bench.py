@@ -8,7 +8,7 @@ Runs in a Python that has VectorDBBench and what ann-benchmarks wants:
   pip install "vectordb-bench[pgvector]" docker ansicolors && install.py vectordbbench SITE-PACKAGES/vectordb_bench
   git clone https://github.com/erikbern/ann-benchmarks CHECKOUT && install.py ann-benchmarks CHECKOUT
 
-FOLDER holds base.fbin, query.fbin and gt.ibin (100 neighbours, by cosine); without it the sample of make demo is
+FOLDER holds base.fbin, query.fbin and gt.ibin (100 neighbors, by cosine); without it the sample of make demo is
 taken.  Both harnesses ask the same server for 10 and for 100 rows, at each ef_search.  Writes RESULTS/drivers.md.
 """
 import argparse

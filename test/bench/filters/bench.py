@@ -72,12 +72,12 @@ class Rows:
             rows = np.asarray(self.base[part], np.float32)
         return (rows * rows).sum(1)[None] - 2 * others @ rows.T
 
-    def cells(self, centres):
-        """The nearest centre of each row."""
-        found, norms = np.empty(len(self.base), np.int32), (centres * centres).sum(1)[:, None]
+    def cells(self, centers):
+        """The nearest center of each row."""
+        found, norms = np.empty(len(self.base), np.int32), (centers * centers).sum(1)[:, None]
         for i in range(0, len(found), BLOCK):
             part = np.arange(i, min(i + BLOCK, len(found)))
-            d = self.apart(part, centres)
+            d = self.apart(part, centers)
             d = d + (self.torch.from_numpy(norms).cuda() if self.torch else norms)
             found[part] = d.argmin(0).cpu().numpy() if self.torch else d.argmin(0)
         return found
@@ -104,16 +104,16 @@ def make_labels(base, rows, seed=1):
     draw = rng.random(n)
     c = np.searchsorted(edges, draw, side="right").astype(np.int32)
     c[c == len(SHARES)] = 100 + rng.integers(0, 100, (c == len(SHARES)).sum())
-    centres = {name: np.asarray(base[np.sort(rng.choice(n, k, False))], np.float32)
+    centers = {name: np.asarray(base[np.sort(rng.choice(n, k, False))], np.float32)
                for name, k in (("t", min(1000, n // 50)), ("u", 10))}
     weights = 1 / np.arange(1, TAGS + 1)
     tag = rng.choice(TAGS, n, p=weights / weights.sum()).astype(np.int32)
-    labels = {"c": c, "t": rows.cells(centres["t"]), "u": rows.cells(centres["u"]),
+    labels = {"c": c, "t": rows.cells(centers["t"]), "u": rows.cells(centers["u"]),
               "w": rng.permutation(n).astype(np.int32), "tag": tag}
-    return labels, centres
+    return labels, centers
 
 
-def make_cases(labels, centres, query, seed=2):
+def make_cases(labels, centers, query, seed=2):
     """name, kind, share, column, low, high: rows of low <= column <= high pass, an array a query each."""
     rng = np.random.default_rng(seed)
     n, q, cases = len(labels["c"]), len(query), []
@@ -125,7 +125,7 @@ def make_cases(labels, centres, query, seed=2):
         low = rng.integers(0, int(n * (1 - share)) + 1, 4)[np.arange(q) * 4 // q]
         cases.append(("range", share, "w", low, low + int(n * share) - 1))
     for column in ("t", "u"):
-        d = (centres[column] ** 2).sum(1)[None] - 2 * query @ centres[column].T
+        d = (centers[column] ** 2).sum(1)[None] - 2 * query @ centers[column].T
         order, k = d.argsort(1), d.shape[1]
         far = order[np.arange(q), k - 1 - rng.integers(0, max(k // 10, 1), q)]
         for which, cell in (("own", order[:, 0]), ("any", rng.integers(0, k, q)), ("opposed", far)):
@@ -369,9 +369,9 @@ def main():
         noisy = tempfile.TemporaryDirectory(prefix="grnnd-rows-", dir=args.scratch)
         base = rows_of.grown(base, args.rows, f"{noisy.name}/base.fbin")
     rows = Rows(base)
-    labels, centres = make_labels(base, rows)
+    labels, centers = make_labels(base, rows)
     everywhere = np.zeros(len(query), int)
-    cases = [("unfiltered", 1.0, "v", everywhere, everywhere)] + make_cases(labels, centres, query)
+    cases = [("unfiltered", 1.0, "v", everywhere, everywhere)] + make_cases(labels, centers, query)
     if args.only:
         cases = [c for c in cases if c[0] in ("unfiltered", *args.only.split(","))]
     cases = [c for i, c in enumerate(cases) if i == 0 or c[1] <= args.most]

@@ -55,8 +55,8 @@ def main():
     base = read_matrix(f"{args.data}/base.fbin")[:args.rows]
     query = np.array(read_matrix(f"{args.data}/query.fbin")[:QUERIES], np.float32)
     rows = Rows(base)
-    labels, centres = make_labels(base, rows)
-    cases = [c for c in make_cases(labels, centres, query) if (c[0], c[2], round(c[1], 3)) in ASKED]
+    labels, centers = make_labels(base, rows)
+    cases = [c for c in make_cases(labels, centers, query) if (c[0], c[2], round(c[1], 3)) in ASKED]
     nears = [truth(rows, labels[c[2]], query, *c[3:]) for c in cases]
     rows.end()
 

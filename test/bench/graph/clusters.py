@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a data folder of rows in clusters, 16 dimensions, with 1,000 queries and their exact neighbours.
+"""Makes a data folder of rows in clusters, 16 dimensions, with 1,000 queries and their exact neighbors.
 
   clusters.py dense|widths ROWS FOLDER
 
 dense: nine of ten rows in one of 50 clusters of the same width, a hundredth of their space's
-widths: 300 clusters, the k-th of share 1 / k, of widths from 0.001 to 0.3 of the distance between centres
+widths: 300 clusters, the k-th of share 1 / k, of widths from 0.001 to 0.3 of the distance between centers
 """
 import os
 import sys
@@ -20,17 +20,17 @@ BATCH = 20  # queries compared with all rows together
 
 
 def dense(random, n):
-    centres = random.random((50, DIM))
+    centers = random.random((50, DIM))
     cluster = np.where(random.random(n) < 0.9, 0, random.integers(1, 50, n))
-    return centres[cluster] + 0.01 * random.standard_normal((n, DIM))
+    return centers[cluster] + 0.01 * random.standard_normal((n, DIM))
 
 
 def widths(random, n):
-    centres = random.standard_normal((300, DIM))
+    centers = random.standard_normal((300, DIM))
     share = 1 / np.arange(1, 301)
     cluster = random.choice(300, n, p=share / share.sum())
     width = 10 ** random.uniform(-3, -0.5, 300)
-    return centres[cluster] + width[cluster, None] * random.standard_normal((n, DIM))
+    return centers[cluster] + width[cluster, None] * random.standard_normal((n, DIM))
 
 
 def nearest(base, query):

@@ -1,4 +1,4 @@
-"""Exact neighbours, on the GPU where torch finds one."""
+"""Exact neighbors, on the GPU where torch finds one."""
 import numpy as np
 
 BATCH = 200

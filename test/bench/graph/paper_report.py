@@ -148,7 +148,7 @@ def plot_details(out, found):
     names = ["R", "T1", "T2", "S", "rho"]
     figure, axes = plt.subplots(1, len(names), figsize=(3.4 * len(names), 3.4))
     for axis, name in zip(axes, names):
-        for colour, data in zip(("tab:red", "tab:blue", "tab:green"), found["sets"]):
+        for color, data in zip(("tab:red", "tab:blue", "tab:green"), found["sets"]):
             mine = [r for r in found["rows"] if r["data"] == data]
             base = named(mine, data, "paper R 32")
             kinds = {"": [r for r in mine if r["group"] == name and r["options"].get("reverse", "slots") == "slots"]}
@@ -162,7 +162,7 @@ def plot_details(out, found):
                 rows = sorted((r for r in rows + ([base] if name != "R" and base else []) if r), key=lambda r: r[name.lower()])
                 costs = [cost(r, 0.95) for r in rows]
                 if np.isfinite(costs).any():
-                    axis.plot([r["kernels"] for r in rows], costs, dashes, marker="o", ms=3, color=colour, lw=1, label=data + kind)
+                    axis.plot([r["kernels"] for r in rows], costs, dashes, marker="o", ms=3, color=color, lw=1, label=data + kind)
                     for r, c in zip(rows, costs):
                         axis.annotate(f"{r[name.lower()]:g}", (r["kernels"], c), fontsize=6)
         axis.set(title=name, xlabel="build, seconds", xscale="log")

@@ -3,7 +3,7 @@
 
   reduce.py FOLDER DIMENSIONS OUT
 
-Rows are turned to the principal directions of the base rows, cut and normalised, which is how
+Rows are turned to the principal directions of the base rows, cut and normalized, which is how
 DEEP's descriptors were made of a network's last layer.  Uses torch, on a GPU where there is one.
 """
 import os

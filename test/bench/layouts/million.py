@@ -47,7 +47,7 @@ SYSTEMS = {
 
 
 def side_by_side(folder, n, out, rows):
-    """N consecutive rows of a folder side by side, and their exact neighbours."""
+    """N consecutive rows of a folder side by side, and their exact neighbors."""
     try:
         import torch
         device = "cuda" if torch.cuda.is_available() else "cpu"

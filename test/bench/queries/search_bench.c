@@ -80,11 +80,11 @@ typedef struct Bench
 	float	   *base;			/* [n][space] */
 	float	   *query;			/* [queries][space] */
 	uint32_t   *truth;			/* [queries][K] */
-	float	   *bound;			/* [queries] distance of the K-th neighbour */
+	float	   *bound;			/* [queries] distance of the K-th neighbor */
 	uint32_t   *row_of;			/* [n] of the node */
 	uint16_t   *labels;			/* [n] */
 	uint16_t   *wanted;			/* [queries] */
-	uint32_t   *centres;		/* [tenants] rows */
+	uint32_t   *centers;		/* [tenants] rows */
 	uint32_t	sample[SAMPLE];
 	uint32_t	nsample;
 	uint8_t    *sample_codes;

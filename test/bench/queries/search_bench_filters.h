@@ -6,7 +6,7 @@ typedef struct LabelFilter
 	GrnFilter	base;
 	GrnSigSet	set;
 	uint16_t	label;
-} LabelFilter;
+}			LabelFilter;
 
 static bool
 label_passes(const GrnFilter *self, const uint8_t *attrs)
@@ -25,7 +25,7 @@ signature(uint16_t label)
 }
 
 static void
-make_filter(LabelFilter *f, uint16_t label, bool checked)
+make_filter(LabelFilter * f, uint16_t label, bool checked)
 {
 	uint8_t		sig = signature(label);
 
@@ -39,14 +39,14 @@ make_filter(LabelFilter *f, uint16_t label, bool checked)
 }
 
 static uint32_t
-nearest_centre(const Bench *b, const float *x)
+nearest_center(const Bench * b, const float *x)
 {
 	uint32_t	best = 0;
 	float		least = INFINITY;
 
 	for (uint32_t c = 0; c < b->tenants; c++)
 	{
-		float		d = exact(b, x, b->centres[c]);
+		float		d = exact(b, x, b->centers[c]);
 
 		if (d < least)
 		{
@@ -59,18 +59,18 @@ nearest_centre(const Bench *b, const float *x)
 
 /* One of the farthest tenth. */
 static uint32_t
-far_centre(const Bench *b, const float *q, uint64_t draw)
+far_center(const Bench * b, const float *q, uint64_t draw)
 {
 	uint32_t	rank = (uint32_t) (draw % (b->tenants / 10 > 0 ? b->tenants / 10 : 1));
 
 	for (uint32_t c = 0; c < b->tenants; c++)
 	{
-		float		d = exact(b, q, b->centres[c]);
+		float		d = exact(b, q, b->centers[c]);
 		uint32_t	farther = 0;
 
 		for (uint32_t o = 0; o < b->tenants; o++)
 		{
-			float		e = exact(b, q, b->centres[o]);
+			float		e = exact(b, q, b->centers[o]);
 
 			farther += e > d || (e == d && o < c);
 		}
@@ -88,20 +88,20 @@ label_rows(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 		b->labels[i] = b->tenants > 0
-			? (uint16_t) nearest_centre(b, b->base + i * b->space)
+			? (uint16_t) nearest_center(b, b->base + i * b->space)
 			: (double) (grn_random(3, 3, (uint32_t) i) % 1000000) < 1e6 * b->pass;
 }
 
 static void
-make_labels(Bench *b)
+make_labels(Bench * b)
 {
 	b->labels = calloc(b->n, sizeof(uint16_t));
 	b->wanted = calloc(b->queries, sizeof(uint16_t));
 	if (b->pass == 0 && b->tenants == 0)
 		return;
-	b->centres = malloc(4 * (b->tenants + 1));
+	b->centers = malloc(4 * (b->tenants + 1));
 	for (uint32_t c = 0; c < b->tenants; c++)
-		b->centres[c] = (uint32_t) (grn_random(4, 4, c) % b->n);
+		b->centers[c] = (uint32_t) (grn_random(4, 4, c) % b->n);
 	b->parallel->run(b->parallel, b->n, 256, label_rows, b);
 	for (uint32_t i = 0; i < b->queries; i++)
 	{
@@ -111,16 +111,16 @@ make_labels(Bench *b)
 		if (b->tenants == 0)
 			b->wanted[i] = 1;
 		else if (strcmp(b->which, "own") == 0)
-			b->wanted[i] = (uint16_t) nearest_centre(b, q);
+			b->wanted[i] = (uint16_t) nearest_center(b, q);
 		else if (strcmp(b->which, "far") == 0)
-			b->wanted[i] = (uint16_t) far_centre(b, q, draw);
+			b->wanted[i] = (uint16_t) far_center(b, q, draw);
 		else
 			b->wanted[i] = (uint16_t) (draw % b->tenants);
 	}
 }
 
 static bool
-filters(const Bench *b)
+filters(const Bench * b)
 {
 	return b->pass > 0 || b->tenants > 0;
 }

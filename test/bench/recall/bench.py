@@ -46,10 +46,10 @@ def glosses():
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def clusters(n, dim, centres, spread, seed):
+def clusters(n, dim, centers, spread, seed):
     rng = np.random.default_rng(seed)
-    middle = rng.normal(size=(centres, dim))
-    return (middle[rng.integers(0, centres, n)] + spread * rng.normal(size=(n, dim))).astype(np.float32)
+    middle = rng.normal(size=(centers, dim))
+    return (middle[rng.integers(0, centers, n)] + spread * rng.normal(size=(n, dim))).astype(np.float32)
 
 
 def sparse(rows, kept):

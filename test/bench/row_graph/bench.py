@@ -47,9 +47,9 @@ def farthest(base, ids, k):
 
 
 def recall(server, ids, truth, k, call):
-    """Share of the graph's neighbours of a sample of rows that are as near as the k-th nearest row."""
+    """Share of the graph's neighbors of a sample of rows that are as near as the k-th nearest row."""
     pairs = ", ".join(f"({i}, {d!r}::float8)" for i, d in zip(ids.tolist(), truth.tolist()))
-    found, _ = server.sql(f"""SELECT count(*) FROM {call} AS g (item int, neighbour int, distance float8)
+    found, _ = server.sql(f"""SELECT count(*) FROM {call} AS g (item int, neighbor int, distance float8)
         JOIN (VALUES {pairs}) s (id, far) ON g.item = s.id WHERE g.distance <= s.far * (1 + 1e-5) + 1e-5""")
     return float(found) / (len(ids) * k)
 

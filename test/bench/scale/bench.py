@@ -9,7 +9,7 @@ the storage parameters of an index, "layout = compact" if none is given.  For ea
 what grnnd_build_estimate() says; CREATE INDEX with its phases, its memory, the longest stretch in which only one thread is at work,
 how each phase's progress moves; what bounds it (a parallel scan that computes distances, the disk's rate); recall@10 at several ef
 by exact truth of 1,000 queries; queries/s of --clients clients; the first query after the caches were dropped; with --little the
-queries/s of all clients in a cgroup with memory for that share of the index; with --cancels how long a cancelled build goes on.
+queries/s of all clients in a cgroup with memory for that share of the index; with --cancels how long a canceled build goes on.
 Writes RESULTS/scale.md after each step, RESULTS/scale.json and a plot of time and memory by rows.
 
 The load runs with fsync = off and, with --wal, writes WAL to another folder; before CREATE INDEX all is synced and fsync is on
@@ -336,17 +336,17 @@ class Bench:
                 return
             session = subprocess.Popen(
                 [f"{self.server.bin}/psql", "-X", "-q", "-d", self.server.conn, "-c", self.args.set +
-                 self.create("cancelled", r)],
+                 self.create("canceled", r)],
                 stderr=subprocess.DEVNULL)
             time.sleep(wait)
             phase, _ = self.server.sql("SELECT phase FROM pg_stat_progress_create_index; SELECT pg_cancel_backend(pid) "
-                                       "FROM pg_stat_activity WHERE query LIKE '%INDEX cancelled%' AND pid <> pg_backend_pid() "
+                                       "FROM pg_stat_activity WHERE query LIKE '%INDEX canceled%' AND pid <> pg_backend_pid() "
                                        "AND backend_type = 'client backend'")
             since = time.time()
             ended = session.wait() != 0
             r["cancels"].append((phase.splitlines()[0].replace("building index: ", "") if ended else "done", time.time() - since))
-            self.server.sql("DROP INDEX IF EXISTS cancelled")
-        say("cancelled builds went on for:", r["cancels"])
+            self.server.sql("DROP INDEX IF EXISTS canceled")
+        say("canceled builds went on for:", r["cancels"])
 
     def run(self):
         args = self.args
@@ -433,7 +433,7 @@ class Bench:
                 f"{w['alone'][0]:.1f} {w['alone'][1]} {w['alone'][2]}", f"{w['waiting'][0]:.1f} {w['waiting'][1]}",
                 "; ".join(f"{p} {s:.1f}, {n}, {q:.1f}" for p, s, n, q in w["phases"])]) + " |")
         table = ["rows", "WITH", "recall@10 by ef", *[f"queries/s of {self.args.clients} at {g}" for g in GOALS], "cold queries of new sessions, ms", "of such that have planned it",
-                 f"memory for {self.args.little:g} of the index: ef, recall, queries/s, p99 ms, reads of the disk a query", "cancelled builds went on, s"]
+                 f"memory for {self.args.little:g} of the index: ef, recall, queries/s, p99 ms, reads of the disk a query", "canceled builds went on, s"]
         out += ["", "| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         for r in done:
             rates = r.get("rates", {})
@@ -456,7 +456,7 @@ class Bench:
         figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
         x = [r["rows"] for r in done]
         left.plot(x, [r["seconds"] for r in done], "o-", color="black", label="CREATE INDEX")
-        left.plot(x, [r["estimate"]["seconds"] for r in done], ":", color="grey", label="estimated")
+        left.plot(x, [r["estimate"]["seconds"] for r in done], ":", color="gray", label="estimated")
         for phase in done[-1]["phases"]:
             left.plot(x, [max(r["phases"].get(phase, 0), 1e-3) for r in done], ".-", label=phase)
         left.set_ylabel("seconds")
@@ -501,7 +501,7 @@ def main():
     parser.add_argument("--widths", type=lambda x: [int(w) for w in x.split(",")], default=WIDTHS, metavar="EF,EF,...")
     parser.add_argument("--little", type=float, default=0, metavar="SHARE", help="of the index's bytes, as memory for queries, once more")
     parser.add_argument("--little-widths", type=int, default=3, help="so many of the ef whose recall is .9 and more")
-    parser.add_argument("--cancels", type=int, default=0, help="builds of each size that are cancelled")
+    parser.add_argument("--cancels", type=int, default=0, help="builds of each size that are canceled")
     parser.add_argument("--touch", type=int, default=0, metavar="GB", help="memory to write to first")
     parser.add_argument("--limit", type=float, default=540, help="seconds")
     parser.add_argument("--out", required=True)

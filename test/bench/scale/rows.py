@@ -16,7 +16,7 @@ from common import read_matrix, save_matrix  # noqa: E402
 
 PIECE_BYTES = 70 << 20  # of one COPY
 BLOCK = 25000           # rows compared with all queries at once, without a GPU
-TRUTH = 20              # neighbours kept of each query
+TRUTH = 20              # neighbors kept of each query
 QUERIES = 1000
 OTHERS = 100000         # queries without truth, so that no memory holds what they touch
 NOISE = (0.2, 0.6)      # of a dimension's deviation: the least and the most that a row may get

@@ -3,7 +3,7 @@
 
   bench.py --pg-config PG_CONFIG --data FOLDER [--tokens TOKENS.npz] --out RESULTS [--classes NAME,...]
 
-FOLDER holds base.fbin, query.fbin and gt.ibin (exact neighbours by cosine distance) of vectors of
+FOLDER holds base.fbin, query.fbin and gt.ibin (exact neighbors by cosine distance) of vectors of
 unit length (test/bench/README.md).  TOKENS.npz (`ids`, `lengths`: ../graph/text.py tokens) makes the
 rows of sparsevec: TF-IDF weights of each sentence's tokens; the last 10,000 sentences ask.  The sets
 of bit_jaccard_ops are made of FOLDER: 1,024 random projections, of each the largest tenth are ones.

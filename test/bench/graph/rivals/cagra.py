@@ -4,7 +4,7 @@
   cagra.py BASE.fbin GRAPH.ibin ALGORITHM DEGREE INTERMEDIATE METRIC BUILDS
 
 ALGORITHM: ivf_pq, nn_descent or iterative_cagra_search.  Prints "seconds X" of the fastest
-build, the device synchronised before and after, and "device_mb X", what the first build took
+build, the device synchronized before and after, and "device_mb X", what the first build took
 beyond the rows.  A build of few rows comes before them: it loads the kernels.
 """
 import subprocess

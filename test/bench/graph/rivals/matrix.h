@@ -15,7 +15,7 @@ struct Matrix
 {
 	uint32_t	rows,
 				columns;
-	std::vector<float> x;
+				std::vector < float >x;
 };
 
 static inline void
@@ -42,9 +42,9 @@ read_fbin(const char *path)
 	return m;
 }
 
-/* ids [rows][columns], -1 after a row's last neighbour. */
+/* ids [rows][columns], -1 after a row's last neighbor. */
 static inline void
-write_ibin(const char *path, const std::vector<int32_t> &ids, uint32_t rows, uint32_t columns)
+write_ibin(const char *path, const std::vector < int32_t >&ids, uint32_t rows, uint32_t columns)
 {
 	FILE	   *f = fopen(path, "wb");
 
@@ -58,7 +58,7 @@ write_ibin(const char *path, const std::vector<int32_t> &ids, uint32_t rows, uin
 static inline double
 seconds()
 {
-	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+return std::chrono::duration < double >(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 #endif

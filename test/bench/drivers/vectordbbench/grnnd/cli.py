@@ -27,7 +27,7 @@ class GrnndTypedDict(CommonTypedDict):
     host: Annotated[str, click.option("--host", type=str, default="localhost", show_default=True)]
     port: Annotated[int, click.option("--port", type=int, default=5432, show_default=True)]
     db_name: Annotated[str, click.option("--db-name", type=str, required=True, help="Database")]
-    degree: Annotated[int | None, click.option("--degree", type=int, help="Neighbours of a row")]
+    degree: Annotated[int | None, click.option("--degree", type=int, help="Neighbors of a row")]
     layout: Annotated[
         str | None, click.option("--layout", type=click.Choice(["default", "exact", "compact"]), help="How rows are kept")
     ]
