@@ -13,16 +13,18 @@
 #   make check-valgrind [PG_CONFIG=...]  a few under Valgrind
 #   make fuzz [SECONDS=600]      what reads foreign bytes, under clang's libFuzzer
 #   make gpu-check [TROUBLE=yes] on a machine with a GPU; with builds that are killed
+#   make dist                    the sources as a .zip for PGXN, compiled and tried in a clean Debian root
 #   make deb, make rpm [MAJOR=15] packages, tried in a clean Debian root (test/packages)
 #   make container [MAJOR=15]    images without a GPU's builder, of test/packages/Containerfile
 #   make arm64                   the library and the CPU's builder, cross-compiled
+#   make release [SIGN=KEY]      all of these with checksums and an SBOM, in .work/release
 #   make bench, make format
 # The extensions, each in the folder of its control file.
 EXTENSION = grnnd src/tools/grnnd_tools src/build_server/grnnd_build_server
 
 # These need no PostgreSQL, so they come before PGXS, which would want one
 # (and has a target "check" of its own that only says no).
-TOOLS = demo check check-all check-assert check-asan check-valgrind check-soak fuzz gpu-check deb rpm container arm64 bench format
+TOOLS = demo check check-all check-assert check-asan check-valgrind check-soak fuzz gpu-check dist deb rpm container arm64 release bench format
 ifneq ($(filter $(TOOLS),$(MAKECMDGOALS)),)
 ifneq ($(filter-out $(TOOLS),$(MAKECMDGOALS)),)
 $(error run $(filter $(TOOLS),$(MAKECMDGOALS)) by itself, without $(filter-out $(TOOLS),$(MAKECMDGOALS)))
@@ -51,8 +53,8 @@ fuzz:
 	@exec env -u SECONDS SOAK_SECONDS='$(SECONDS)' bash test/check.sh fuzz
 gpu-check:
 	@exec env TROUBLE='$(TROUBLE)' bash test/gpu_check.sh
-deb rpm container arm64:
-	@exec env MAJOR='$(MAJOR)' WITH_CUDA='$(WITH_CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' bash test/packages/packages.sh $@
+dist deb rpm container arm64 release:
+	@exec env MAJOR='$(MAJOR)' VECTOR='$(VECTOR)' SIGN='$(SIGN)' WITH_CUDA='$(WITH_CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' bash test/packages/packages.sh $@
 bench:
 	@cat test/bench/README.md
 # C in PostgreSQL's manner, which clang-format does not know, and CUDA.
@@ -139,10 +141,10 @@ SHLIB_LINK += $(HARDENING_LINK)
 
 include cuda/gpu.mk
 
-# Who only has the compiler here, or one kind of GPU, need not wait for all.
+# A machine without a GPU compiles for all generations, and need not.
 ifneq ($(word 2,$(CUDA_USE)),)
 ifeq ($(wildcard grnnd_build)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
-$(info grnnd: kernels for GPUs of $(words $(CUDA_USE)) kinds ($(CUDA_USE)) take many minutes to compile. WITH_CUDA=no: none of them; CUDA_ARCHS=90: one kind, as 9.0 of nvidia-smi --query-gpu=compute_cap --format=csv)
+$(info grnnd: kernels for GPUs of $(words $(CUDA_USE)) kinds ($(CUDA_USE)) take some minutes to compile. WITH_CUDA=no: none of them; CUDA_ARCHS=90: one kind, as 9.0 of nvidia-smi --query-gpu=compute_cap --format=csv)
 endif
 endif
 

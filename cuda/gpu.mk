@@ -12,8 +12,11 @@ ifeq ($(WITH_CUDA_NOW),yes)
   ifeq ($(NVCC),)
     $(error WITH_CUDA=yes, but there is no nvcc: give NVCC=/path/to/nvcc, or WITH_CUDA=no)
   endif
-  # A machine-code image for each of these that this nvcc knows, and PTX of the newest.
-  CUDA_ARCHS ?= 80 86 89 90 100 120
+  # Machine code for each of these that this nvcc knows, and PTX of the newest.  Unless they are given, they
+  # are the GPUs of this machine, or else one for each generation: 80 also runs on 86 and 89, 100 on 103.
+  CUDA_HERE := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | \
+    sed -n 's/^\([89]\|1[0-9]\)\.\([0-9]\)$$/\1\2/p' | sort -nu)
+  CUDA_ARCHS ?= $(or $(CUDA_HERE),80 90 100 120)
   CUDA_KNOWN := $(shell $(NVCC) --list-gpu-code 2>/dev/null | sed -n 's/^sm_\([0-9]*\)$$/\1/p')
   CUDA_USE := $(filter $(CUDA_KNOWN),$(CUDA_ARCHS))
   ifeq ($(CUDA_USE),)

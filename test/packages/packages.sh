@@ -1,14 +1,19 @@
 #!/bin/bash
-# packages.sh deb|rpm|container|arm64 - makes packages under .work/packages, and tries what it can of them.
+# packages.sh dist|deb|rpm|container|arm64|release - makes packages under .work/packages, and tries what
+# it can of them.
 #
+#   dist    the .zip that PGXN takes; unpacked, compiled, installed, tried and removed in a clean Debian root
 #   deb     .deb of PostgreSQL MAJOR (15) with Debian's tools, lintian, and trial.sh in a clean Debian root
 #   rpm     .rpm by grnnd.spec against Debian's PostgreSQL, rpmlint; installed, tried and removed there
 #   container   the images of the Containerfile that need no GPU, by buildah on a stand-in of their base
 #   arm64   the libraries and the builder of CPUs for 64-bit Arm; the builder runs under qemu
+#   release all of them; .work/release gets the files, an SBOM (SPDX) and SHA256SUMS.  The .deb is made
+#           twice and must have the same bytes.  SIGN=KEY signs SHA256SUMS with that key of gpg.
 #
-# debian/ is made there from control.in and rules, since dpkg wants it at the top.  pgvector is that
-# of Debian's source package, built for MAJOR by its own rules, where Debian has no package of it.
-# WITH_CUDA=auto|yes|no, CUDA_ARCHS as for make; -cuda packages need nvcc.
+# debian/ is made there from control.in and rules, since dpkg wants it at the top.  pgvector is the
+# installed package, or is made from the folder VECTOR, or else from Debian's source package.
+# MAJOR (15): a PostgreSQL whose server and headers apt has.  WITH_CUDA=auto|yes|no, CUDA_ARCHS as for
+# make; -cuda packages need nvcc.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "${BASH_SOURCE[0]}")/../server.sh"
 
@@ -49,7 +54,24 @@ sources()
 	rm -rf "$1/.ci"
 }
 
-# pgvector's package for PG_MAJOR, built once; VECTOR_ROOT is its unpacked form.
+# vector_deb FOLDER: a package of the pgvector whose source is there, as small as a trial needs.
+vector_deb()
+{
+	local tree=$OUT/pgvector root=$OUT/pgvector-root pg_config=/usr/lib/postgresql/$PG_MAJOR/bin/pg_config version
+
+	rm -rf "$tree" "$root"
+	cp -r "$1" "$tree"
+	version=$(sed -n "s/^default_version = '\(.*\)'/\1/p" "$tree/vector.control")
+	make -C "$tree" clean PG_CONFIG="$pg_config"
+	make -C "$tree" -j"$CPUS" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no &&
+	make -C "$tree" PG_CONFIG="$pg_config" OPTFLAGS= with_llvm=no DESTDIR="$root" install || return
+	mkdir "$root/DEBIAN"
+	printf '%s\n' "Package: postgresql-$PG_MAJOR-pgvector" "Version: $version-0" "Architecture: $(dpkg --print-architecture)" \
+		"Depends: postgresql-$PG_MAJOR" "Maintainer: nobody <nobody@localhost>" "Description: pgvector, for trials" >"$root/DEBIAN/control"
+	dpkg-deb --root-owner-group --build "$root" "$OUT/postgresql-$PG_MAJOR-pgvector_$version-0_$(dpkg --print-architecture).deb"
+}
+
+# pgvector's package for PG_MAJOR, made once; VECTOR_ROOT is its unpacked form.
 make_vector()
 {
 	local folder=$OUT/pgvector deb
@@ -58,11 +80,17 @@ make_vector()
 	export VECTOR_ROOT
 	VECTOR_DEB=$(compgen -G "$OUT/postgresql-$PG_MAJOR-pgvector_*.deb")
 	[ -n "$VECTOR_DEB" ] && [ -d "$VECTOR_ROOT" ] && return
-	quietly pgvector-source debian_source trixie pgvector
 	rm -rf "$folder" "$VECTOR_ROOT"
-	quietly pgvector-unpack dpkg-source -x "$(ls "$WORK"/apt/trixie/pgvector_*.dsc)" "$folder"
-	(cd "$folder" && pg_buildext updatecontrol && dpkg-buildpackage -b -d -us -uc) >"$OUT/pgvector.log" 2>&1 ||
-		{ tail -n 20 "$OUT/pgvector.log" >&2; die "pgvector's package failed (all of it: $OUT/pgvector.log)"; }
+	if [ -n "${VECTOR:-}" ]; then
+		quietly pgvector vector_deb "$VECTOR"
+	elif (cd "$OUT" && apt-get download "postgresql-$PG_MAJOR-pgvector") >"$OUT/pgvector.log" 2>&1; then
+		:
+	else
+		quietly pgvector-source debian_source trixie pgvector
+		quietly pgvector-unpack dpkg-source -x "$(ls "$WORK"/apt/trixie/pgvector_*.dsc)" "$folder"
+		(cd "$folder" && pg_buildext updatecontrol && dpkg-buildpackage -b -d -us -uc) >"$OUT/pgvector.log" 2>&1 ||
+			{ tail -n 20 "$OUT/pgvector.log" >&2; die "pgvector's package failed (all of it: $OUT/pgvector.log)"; }
+	fi
 	deb=$(compgen -G "$OUT/postgresql-$PG_MAJOR-pgvector_*.deb") || die "no package of pgvector in $OUT"
 	VECTOR_DEB=$deb
 	dpkg-deb -x "$deb" "$VECTOR_ROOT"
@@ -75,6 +103,12 @@ with_cuda()
 		no) echo no ;;
 		*) if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then echo yes; else echo no; fi ;;
 	esac
+}
+
+# The time that packages carry, in seconds since 1970: the commit's, so that their bytes are the same again.
+source_date()
+{
+	git -C "$TOP" log -1 --format=%ct 2>/dev/null || stat -c %Y "$TOP/CHANGELOG.md"
 }
 
 # debian_folder FOLDER: debian/ of the sources there.
@@ -92,7 +126,7 @@ debian_folder()
 	echo "3.0 (native)" >"$debian/source/format"
 	printf 'grnnd (%s) unstable; urgency=medium\n\n  * %s\n\n -- %s  %s\n' "$VERSION" \
 		"See CHANGELOG.md in the sources." "$(sed -n 's/^Maintainer: //p' "$debian/control.in")" \
-		"$(date -R -r "$TOP/CHANGELOG.md")" >"$debian/changelog"
+		"$(date -R -u -d "@$(source_date)")" >"$debian/changelog"
 	{
 		printf 'Format: %s\nUpstream-Name: grnnd\n\nFiles: *\nCopyright: %s\nLicense: PostgreSQL\n' \
 			https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/ \
@@ -128,14 +162,17 @@ make_deb()
 	ls "$OUT"/postgresql-*-grnnd*.deb
 }
 
-# A Debian that has PostgreSQL and nothing of ours, with trial.sh and pgvector in /debs: ROOT.
+# clean_root [PACKAGE...]: ROOT, a Debian that has PostgreSQL, those packages and nothing of ours, with
+# trial.sh and pgvector in /debs.
 clean_root()
 {
-	local tar=$OUT/root-$PG_MAJOR.tar
+	local tar=$OUT/root-$PG_MAJOR${1:+-$1}.tar packages=postgresql-$PG_MAJOR name
+
+	for name; do packages+=,$name; done
 
 	need mmdebstrap=mmdebstrap unshare=util-linux
 	# It is made once (a minute).
-	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt --include="postgresql-$PG_MAJOR" bookworm "${tar%.tar}.part.tar" \
+	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt --include="$packages" bookworm "${tar%.tar}.part.tar" \
 		"deb https://deb.debian.org/debian bookworm main" \
 		"deb https://deb.debian.org/debian-security bookworm-security main" && mv "${tar%.tar}.part.tar" "$tar"; }
 	[ -n "$RUN" ] || make_room packages
@@ -298,10 +335,65 @@ make_arm64()
 	QEMU_LD_PREFIX=/usr/$triplet qemu-aarch64-static "$folder/grnnd_build" --help | head -n 3
 }
 
+# The sources as git has them, in the same bytes for the same commit.
+make_dist()
+{
+	need git=git zip=zip
+	mkdir -p "$OUT"
+	DIST=$OUT/grnnd-$VERSION.zip
+	git -C "$TOP" archive --format=zip --prefix="grnnd-$VERSION/" -o "$DIST" HEAD ||
+		die "make dist wants a git checkout"
+	git -C "$TOP" diff --quiet HEAD || echo "grnnd: $DIST is of the last commit, without what has changed since"
+	echo "$DIST"
+}
+
+# A clean root compiles, installs, tries and removes them.
+try_dist()
+{
+	is_root || { echo "grnnd: only root can try sources in a clean Debian root"; return; }
+	need "$PGXS_LOOP"=postgresql-server-dev-all gcc=build-essential unzip=unzip
+	make_vector
+	clean_root build-essential "postgresql-server-dev-$PG_MAJOR" unzip
+	cp "$DIST" "$ROOT/debs/"
+	trial dist
+}
+
+# Every package here, into .work/release.
+make_release()
+{
+	local to=$WORK/release first sum file
+
+	rm -rf "$to"
+	mkdir -p "$to"
+	make_dist && try_dist || die "the sources fail"
+	make_deb || die "no .deb"
+	first=$(cd "$OUT" && sha256sum postgresql-*-grnnd*.deb)
+	make_deb || die "no .deb"
+	sum=$(cd "$OUT" && sha256sum postgresql-*-grnnd*.deb)
+	[ "$first" = "$sum" ] || die "the .deb differs when made again: $first; $sum"
+	echo "ok the .deb is made twice, with the same bytes"
+	try_deb || die "the .deb fails"
+	make_rpm && try_rpm || die "the .rpm fails"
+	make_container || die "the images fail"
+	make_arm64 || die "arm64 fails"
+	cp "$DIST" "$OUT"/postgresql-"$PG_MAJOR"-grnnd*.deb "$to/"
+	find "$OUT/rpm" -name '*.rpm' -exec cp {} "$to/" \;
+	rm -f "$to"/*dbgsym* "$to"/*debuginfo* "$to"/*debugsource*
+	tar -C "$OUT/arm64" --sort=name --owner=0 --group=0 --mtime="@$(source_date)" -czf "$to/grnnd-$VERSION-pg$PG_MAJOR-arm64.tar.gz" \
+		grnnd.so grnnd_tools.so grnnd_build_server.so grnnd_build
+	perl "$HERE/sbom.pl" "$VERSION" "$(source_date)" "$to"/* >"$OUT/sbom" || die "no SBOM"
+	mv "$OUT/sbom" "$to/grnnd-$VERSION.spdx.json"
+	(cd "$to" && sha256sum -- * >SHA256SUMS && sha256sum --quiet -c SHA256SUMS) || die "no checksums"
+	[ -z "${SIGN:-}" ] || gpg --batch --yes --local-user "$SIGN" --armor --detach-sign "$to/SHA256SUMS" || die "no signature"
+	for file in "$to"/*; do echo "ok release ${file##*/}"; done
+}
+
 case ${1:-} in
+	dist) make_dist && try_dist ;;
+	release) make_release ;;
 	deb) make_deb && try_deb ;;
 	rpm) make_rpm && try_rpm ;;
 	container) make_container ;;
 	arm64) make_arm64 ;;
-	*) die "usage: packages.sh deb|rpm|container|arm64" ;;
+	*) die "usage: packages.sh dist|deb|rpm|container|arm64|release" ;;
 esac

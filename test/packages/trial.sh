@@ -1,7 +1,7 @@
 #!/bin/bash
-# trial.sh MAJOR deb|rpm|image - run by packages.sh as root of a Debian that has PostgreSQL and /debs:
+# trial.sh MAJOR deb|rpm|image|dist - run by packages.sh as root of a Debian that has PostgreSQL and /debs:
 # installs, builds and asks an index, removes, and looks for what is left.  rpm: rpm has installed
-# grnnd and removes it later; image: pgvector is there, too.  Ends with "N passed, N failed".
+# grnnd and removes it later; image: pgvector is there, too; dist: a .zip of the sources.  Ends with "N passed, N failed".
 set -u
 major=$1
 kind=$2
@@ -47,6 +47,13 @@ libdir=/usr/lib/postgresql/$major/lib
 [ "$kind" = image ] || ok "pgvector is installed" install /debs/postgresql-"$major"-pgvector_*.deb
 files >/tmp/before
 [ "$kind" != deb ] || ok "the package is installed" install /debs/postgresql-"$major"-grnnd_*.deb
+if [ "$kind" = dist ]; then
+	cd /root && unzip -q /debs/grnnd-*.zip && cd grnnd-* || exit 1
+	chown -R nobody . && chmod 755 /root
+	ok "META.json is JSON" perl -MJSON::PP -0777 -ne 'exit !decode_json($_)->{provides}{grnnd}' META.json
+	ok "the sources compile" eval "su nobody -s /bin/sh -c 'make WITH_CUDA=no -j4' >/tmp/make.log 2>&1 || { tail -n 20 /tmp/make.log; false; }"
+	ok "and are installed" eval "make WITH_CUDA=no install >/tmp/install.log 2>&1"
+fi
 ok "the server starts" pg_ctlcluster "$major" main start
 ok "CREATE EXTENSION" sql "CREATE EXTENSION grnnd CASCADE"
 ok "a table" sql "CREATE TABLE t AS SELECT i AS id, ARRAY[sin(i), cos(i * 7), sin(i * i), i % 97 / 97.]::vector(4) AS v
@@ -77,6 +84,12 @@ if [ "$kind" = deb ]; then
 	files >/tmp/after
 	ok "nothing is left of them" diff /tmp/before /tmp/after
 	ok "no library is left" eval "! compgen -G '$libdir/grnnd*' >/dev/null"
+fi
+if [ "$kind" = dist ]; then
+	ok "make uninstall" eval "make WITH_CUDA=no uninstall >/tmp/uninstall.log 2>&1"
+	files | grep -v '^/root' >/tmp/after
+	grep -v '^/root' /tmp/before | diff - /tmp/after >/tmp/left
+	ok "nothing is left of them" diff /dev/null /tmp/left
 fi
 ok "the server goes on" [ "$(sql "SELECT count(*) FROM t")" = 5000 ]
 pg_ctlcluster "$major" main stop
