@@ -65,6 +65,7 @@ def main():
     with open(PAGE, encoding='utf-8') as page:
         parts = re.split(r'^## (.+)$', page.read(), flags=re.M)[1:]
     blocks = {title: re.findall(r'^```python\n(.*?)^```$', text, re.S | re.M) for title, text in zip(parts[::2], parts[1::2])}
+    blocks = {title: found for title, found in blocks.items() if found}
     same({title: len(found) for title, found in blocks.items()}, dict.fromkeys(INDEXES, 1), 'the blocks of the page')
     found = {}
     for title, (code,) in blocks.items():

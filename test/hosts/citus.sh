@@ -1,7 +1,7 @@
 #!/bin/bash
 # citus.sh PG_CONFIG - grnnd under Citus: indexes of shards, what is pushed down to them, queries of
 # one tenant, moving shards to a new node.  PG_CONFIG names a server into which Citus, pgvector and
-# grnnd are installed.  Not a part of `make check`; doc/grnnd-hosts.md has what it found.
+# grnnd are installed.  Not a part of `make check`; doc/grnnd-shards.md has what it found.
 #
 # Starts a coordinator and three workers of its own in .work, with sockets and ports of this host
 # (CITUS_PORT and the three behind it, 9700 if not given), and removes them.

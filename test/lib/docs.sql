@@ -1,5 +1,4 @@
--- What the pages of doc/ and README.md find when their SQL is run: test/t/docs.pl.  README.md: hnsw;
--- pages of doc/: hnsw and items; doc/grnnd-examples.md: the sample, as make demo loads it.
+-- What the pages of doc/ and README.md find when their SQL is run: test/t/docs.pl.
 -- hnsw:
 CREATE EXTENSION vector;
 CREATE FUNCTION direction(i int, dim int) RETURNS vector LANGUAGE sql IMMUTABLE AS

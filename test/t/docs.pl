@@ -1,13 +1,13 @@
 # The pages for users, README.md and doc/: every SQL block runs, those that show their output have it,
-# links lead somewhere, and the reference and the list of messages are whole and true.
+# links lead somewhere, the reference and the list of messages are whole and true, and the prose keeps
+# the rules of test/prose.pl.
 #
 # The blocks of a page run in one psql session, in a database of the page's own:
 #   ```sql          runs; '[...]' stands for a vector of 384 dimensions
 #   ```text         what psql shows for the block before
 #   ```sh, ```console   are not looked at
 #   ```python       is what test/clients/with_examples.py and with_page.py run
-# README.md finds what a user of hnsw has (documents), pages in doc/ what README.md has made besides (items,
-# with lib/docs.sql's rows), and grnnd-examples.md the sample that make demo KEEP=1 leaves.
+# lib/docs.sql has what a page finds: see %finds.
 use strict;
 use warnings;
 
@@ -50,16 +50,18 @@ sub blocks
 	return @blocks;
 }
 
-# What the page's database holds at first.
-sub fixture
+# What a page's database holds at first: documents with indexes of pgvector (hnsw); also items with an
+# index (items, of most pages); items and the extension grnnd_tools, which the page makes in a block for the
+# shell (tools); or the sample as make demo KEEP=1 leaves it (sample).
+my %finds = (
+	'README.md' => 'hnsw', 'doc/grnnd-tutorial.md' => 'hnsw', 'doc/grnnd-shards.md' => 'tools',
+	map { ("doc/grnnd-$_.md" => 'sample') } qw(examples hybrid row-graph));
+
+# Makes databases of these contents, for pages to copy.
+sub make_fixtures
 {
-	my ($page) = @_;
-	my @parts = split /^-- (?=\w+:$)/m, slurp_file("$top/test/lib/docs.sql");
-	my %part = map { /^(\w+):\n(.*)/s ? ($1 => $2) : () } @parts;
-	return $part{hnsw} if $page eq 'README.md';
-	# (the page has made the extension in a block for the shell)
-	$part{items} .= "CREATE EXTENSION grnnd_tools;\n" if $page eq 'doc/grnnd-hosts.md';
-	return "$part{hnsw}$part{items}" if $page ne 'doc/grnnd-examples.md';
+	my %part = map { /^(\w+):\n(.*)/s ? ($1 => $2) : () }
+		split /^-- (?=\w+:$)/m, slurp_file("$top/test/lib/docs.sql");
 	my $copy = '';
 	for my $name ('glosses', 'queries')
 	{
@@ -67,7 +69,30 @@ sub fixture
 		system("python3 '$top/test/data/sample.py' $name >'$file'") == 0 or die "sample.py $name";
 		$copy .= "COPY $name FROM '$file';\n";
 	}
-	return "$part{sample}$copy$part{sample_index}";
+	my %sql = (
+		hnsw => $part{hnsw},
+		items => "$part{hnsw}$part{items}",
+		tools => "$part{hnsw}$part{items}CREATE EXTENSION grnnd_tools;",
+		sample => "$part{sample}$copy$part{sample_index}");
+	for my $name (sort keys %sql)
+	{
+		$node->safe_psql('postgres', "CREATE DATABASE $name");
+		$node->safe_psql($name, $sql{$name});
+	}
+}
+
+# What psql shows without blanks at ends of lines; a plan without what PostgreSQL before 17 shows otherwise.
+sub shown
+{
+	my ($text) = @_;
+	$text =~ s/[ \t]+$//mg;
+	$text =~ s/\n+\z//;
+	if ($text =~ s/^ *QUERY PLAN\n-+\n//)
+	{
+		$text =~ s/\(InitPlan (\d+)\)\.col1/'$' . ($1 - 1)/ge;
+		$text =~ s/(InitPlan \d+) \(returns \$\d+\)/$1/g;
+	}
+	return $text;
 }
 
 sub check_blocks
@@ -84,12 +109,12 @@ sub check_blocks
 		my $text = $block->{text} =~ s/'\[\.\.\.\]'/'$vector'/gr;
 		$script .= "\\echo \@\@$block->{line}\n$text\n";
 	}
-	$node->safe_psql('postgres', qq(CREATE DATABASE "$database"));
-	$node->safe_psql($database, fixture($page)) if @sql;
+	$node->safe_psql('postgres', sprintf 'CREATE DATABASE "%s" TEMPLATE %s', $database, $finds{$page} // 'items')
+		if @sql;
 	my $file = PostgreSQL::Test::Utils::tempdir() . "/$database.sql";
 	append_to_file($file, $script);
 	my ($out, $err) = ('', '');
-	my $good = IPC::Run::run([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($database), '-f', $file ],
+	my $good = !@sql || IPC::Run::run([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($database), '-f', $file ],
 		'<', \undef, '>', \$out, '2>', \$err);
 	my %shown = map { /^(\d+)\n(.*)/s ? ($1 => $2) : () } split /^@@/m, $out;
 	my ($last) = sort { $b <=> $a } keys %shown, 0;
@@ -100,7 +125,7 @@ sub check_blocks
 		if ($block->{language} eq 'text')
 		{
 			my $got = defined $before ? $shown{ $before->{line} } // '' : '(nothing before it)';
-			my ($have, $want) = map { s/[ \t]+$//mgr =~ s/\n+\z//r } $got, $block->{text};
+			my ($have, $want) = map { shown($_) } $got, $block->{text};
 			push @wrong, "$page:$block->{line}: psql shows\n$have" if $have ne $want;
 		}
 		$before = $block->{language} eq 'sql' ? $block : undef;
@@ -127,55 +152,64 @@ sub check_links
 	is("@wrong", '', "$page: links lead somewhere");
 }
 
+make_fixtures();
 for my $page (@pages)
 {
 	check_blocks($page);
 	check_links($page);
 }
 
-# The page of each extension names every setting, view and function for users; the reference names
-# every storage parameter.
-my %reference = ('grnnd' => 'grnnd', 'grnnd_tools' => 'grnnd-tools', 'grnnd_build_server' => 'grnnd-build-server');
+# The reference has a heading for every function and view for users, every setting and every storage
+# parameter.
+my %reference = (
+	'grnnd' => 'functions', 'grnnd_tools' => 'tools', 'grnnd_build_server' => 'functions',
+	'settings' => 'settings', 'options' => 'storage-parameters');
 $node->safe_psql('README_md', 'CREATE EXTENSION grnnd_build_server');
 my @unnamed;
 my $names = 0;
-for my $extension (sort keys %reference)
+for my $kind (sort keys %reference)
 {
-	my $reference = slurp_file("$top/doc/$reference{$extension}.md");
-	my @names = split /\n/, $node->safe_psql('README_md', qq(
-		LOAD '$extension';
-		SELECT name FROM pg_settings WHERE name LIKE '$extension.%' AND name NOT LIKE '%test%'
-		UNION ALL
+	my %heading = map { $_ => 1 } slurp_file("$top/doc/grnnd-$reference{$kind}.md") =~ /^#+ +(\S+)$/mg;
+	my $query = $kind eq 'settings' ? q(
+		SET client_min_messages = error;
+		LOAD 'grnnd';
+		LOAD 'grnnd_tools';
+		LOAD 'grnnd_build_server';
+		SELECT name FROM pg_settings WHERE name ~ '^grnnd(_tools|_build_server)?[.]' AND name NOT LIKE '%test%') : qq(
 		SELECT DISTINCT c.relname FROM pg_class c JOIN pg_depend d ON d.objid = c.oid AND d.deptype = 'e'
-		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$extension') AND c.relkind IN ('v', 'r')
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$kind') AND c.relkind IN ('v', 'r')
 		UNION ALL
 		SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
-		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$extension') AND proname LIKE 'grnnd\\_%'
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$kind') AND proname LIKE 'grnnd\\_%'
 			AND prorettype <> 'internal'::regtype AND NOT 'internal'::regtype = ANY (proargtypes::oid[])
-		ORDER BY 1));
+		ORDER BY 1);
 	# (t1 and t2 are of builds with test points alone)
-	push @names, grep { !/^t[12]$/ } slurp_file("$top/src/am/options.c") =~ /add_\w+_reloption\(kind, "(\w+)"/g
-		if $extension eq 'grnnd';
-	push @unnamed, grep { $reference !~ /`\Q$_\E\b/ } @names;
+	my @names = $kind eq 'options'
+		? grep { !/^t[12]$/ } slurp_file("$top/src/am/options.c") =~ /add_\w+_reloption\(kind, "(\w+)"/g
+		: split /\n/, $node->safe_psql('README_md', $query);
+	push @unnamed, grep { !$heading{$_} } @names;
 	$names += @names;
 }
 cmp_ok($names, '>', 25, 'there are settings, functions and storage parameters');
-is("@unnamed", '', 'the pages name them all');
+is("@unnamed", '', 'the reference has a heading for each');
 
 # make install has put the pages where PostgreSQL's own are.
 chomp(my $folder = `$ENV{PG_CONFIG} --docdir`);
 my @missing = grep { !-e "$folder/extension/" . s{.*/}{}r } grep { m{^doc/} } @pages;
 is("@missing", '', 'they are installed');
 
-# Each message that the page of troubles explains is one that there is: `...` stands for its parts
+# Each message that the page of messages explains is one that there is: `...` stands for its parts
 # that vary.
 my @messages = map { (split /\t/)[2] // () } grep { !/^\t/ } split /\n/, `perl '$top/test/messages.pl' --list`;
-my @explained = slurp_file("$top/doc/grnnd-troubleshooting.md") =~ /^\| `([^`]+)` \|/mg;
+my @explained = slurp_file("$top/doc/grnnd-messages.md") =~ /^\| `([^`]+)` \|/mg;
 my @strange = grep {
 	my $pattern = join '.+', map { quotemeta } split /\.\.\./, $_, -1;
 	!grep { /$pattern/ } @messages;
 } @explained;
 cmp_ok(scalar @explained, '>', 10, 'messages are explained');
 is(join("\n", @strange), '', 'each of them is in the sources');
+
+my $prose = `perl '$top/test/prose.pl'`;
+unlike($prose, qr/^not ok/m, 'the prose keeps its rules') or diag($prose);
 
 done_testing();

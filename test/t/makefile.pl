@@ -78,7 +78,7 @@ unlike(said($pg_config, $nvcc), qr/some minutes/, 'nor when it was built');
 # What "make install" put somewhere goes again, the pages for users too.
 chomp(my $docs = `$ENV{PG_CONFIG} --docdir`);
 make_path("$dir/to$docs/extension");
-append_to_file("$dir/to$docs/extension/$_", '') for 'grnnd.md', 'grnnd-hosts.md', 'other.md';
+append_to_file("$dir/to$docs/extension/$_", '') for 'grnnd.md', 'grnnd-shards.md', 'other.md';
 system("make -s -C '$copy' PG_CONFIG='$ENV{PG_CONFIG}' DESTDIR='$dir/to' uninstall") == 0 or die 'no uninstall';
 is(join(' ', sort(slurp_dir("$dir/to$docs/extension"))), '. .. other.md', 'the pages are uninstalled');
 
