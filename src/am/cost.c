@@ -11,8 +11,8 @@
  *
  * Conditions on filter columns let a share of the rows pass.  Without signatures a search makes the
  * same visits as without conditions, and the planner scales the price of a row by the share, as for
- * any filter.  With signatures a search makes fewer visits (scan_filter.c), or reads the list of a
- * value: the start-up cost is the cost of the cheaper way.
+ * any filter.  With signatures a search makes fewer visits, or reads the list of a value: the
+ * start-up cost is the cost of the cheaper way (filter_cost.c, which scans use too).
  *
  * The planner believes that a sequential scan reads the table's own pages alone, each from a disk,
  * and that a distance costs no more than an integer comparison.  If rows are wide, a page in memory
@@ -44,7 +44,7 @@
 #include "utils/spccache.h"
 
 #include "am/cache.h"
-#include "am/lists.h"
+#include "am/filter_cost.h"
 #include "am/scan.h"
 #include "am/width.h"
 
@@ -90,15 +90,14 @@
 #define NUMBER_COST 0.12
 
 /*
- * A further row, in visits.  The search makes three and a half visits for the row (leads in
- * scan.c), or two if codes are exact.  Found rows wait in a heap, and the executor computes the
- * distance once more: 8 to 15 and 3 microseconds.
+ * A further row, in visits for each expansion that the search makes for the row
+ * (grnnd_expansions_per_row()).  Found rows wait in a heap, and the executor computes the distance
+ * once more: 8 to 15 and 3 microseconds a row with codes that are the rows or are not.
  */
-#define ROW_IN_VISITS 9
-#define EXACT_ROW_IN_VISITS 5
+#define VISITS_PER_EXPANSION 2.5
 /*
  * Rows of the table read for a further row if the index keeps stand-ins: the scan reads nearly all
- * found rows, and the search finds about three nodes for each row (leads in scan.c).
+ * found rows, and the search finds about three nodes for each row (filter_cost.h).
  */
 #define ROW_IN_READS 3
 /*
@@ -106,27 +105,6 @@
  * order.  4,000 sparse rows, LIMIT 100 instead of 10: 46 visits a row.
  */
 #define ROW_EXPANSIONS 2
-
-/*
- * A search by signatures: additional visits for each of ef_search, and for a further row.  Both are
- * multiplied by 1 / share - 1 (a million SIFT descriptors).
- */
-#define FILTERED_VISITS 0.125
-#define FILTERED_ROW_VISITS 1
-/*
- * A list: rows on a page, the price of a row (0.006 microseconds), the rows visited at first, as a
- * share of ef_search, and a further row in visits.
- */
-#define LIST_ROWS_PER_PAGE 170
-#define LIST_ROW_COST 0.004
-/*
- * A value's list of more than GROUPED_ROWS rows has a group for each GROUP_ROWS rows.  A search
- * reads the middles of all groups, and the nearest groups (grnnd_grouped_rows()).
- */
-#define GROUPED_ROWS 5000
-#define GROUP_ROWS 100
-#define LIST_VISITS 0.5
-#define LIST_ROW_IN_VISITS 2.5
 
 /*
  * The cost of a value in a TOAST table, in pages read in order: the search for the first chunk by
@@ -152,14 +130,15 @@
 /* The properties of an index that the model needs. */
 typedef struct Shape
 {
+	const GrnndIndex *ix;		/* NULL: the index is hypothetical */
 	double		ef;				/* of a search */
 	double		rows;			/* entries of the index */
 	double		pages;
 	double		degree;
 	bool		codes;
-	bool		exact;			/* they are the rows */
 	bool		signatures;		/* searches go by them */
 	bool		lists;			/* or by lists of values */
+	double		expansions;		/* for a further row */
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	double		bytes;			/* of a row of the table; 0: not known */
@@ -276,6 +255,7 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 		.degree = GRN_MIN_DEGREE,
 		.codes = true,
 		.elements_share = 1,
+		.expansions = 3.5,
 		.beam = 1,
 		.span = 1,
 		.bytes = 0,
@@ -288,13 +268,13 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 	if (info->hypothetical)
 		return shape;
 	rel = index_open(info->indexoid, NoLock);
-	ix = grnnd_index_shape(rel);
+	ix = shape.ix = grnnd_index_shape(rel);
 	shape.ef = grnnd_width(rel, ix, Max(root->limit_tuples, 0));
 	shape.degree = ix->meta.degree;
 	shape.codes = grn_has_codes(&ix->codec);
-	shape.exact = shape.codes && grn_codes_exact(&ix->codec);
 	shape.signatures = shape.codes && ix->layout.sig_bytes > 0;
 	shape.lists = shape.signatures && grnnd_has_lists(&ix->meta);
+	shape.expansions = grnnd_expansions_per_row(&ix->codec, true);
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
@@ -319,16 +299,25 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 	return shape;
 }
 
-/*
- * Returns the cost of reading one of `pages` pages.  The page is in memory with the probability
- * effective_cache_size / pages, and is otherwise read at random.
- */
+/* The share of `pages` pages that is probably in memory. */
+static double
+cached_share(double pages)
+{
+	return Min(1, effective_cache_size / Max(pages, 1));
+}
+
+/* Returns the mean cost of reading from a disk for one of `pages` pages. */
+static Cost
+missing_cost(double pages, double random_page)
+{
+	return (1 - cached_share(pages)) * random_page;
+}
+
+/* Returns the cost of reading one of `pages` pages, from memory or at random from a disk. */
 static Cost
 page_cost(double pages, double random_page, double seq_page)
 {
-	double		cached = Min(1, effective_cache_size / Max(pages, 1));
-
-	return cached * PAGE_IN_MEMORY * Min(seq_page, random_page) + (1 - cached) * random_page;
+	return cached_share(pages) * PAGE_IN_MEMORY * Min(seq_page, random_page) + missing_cost(pages, random_page);
 }
 
 /* Returns the cost of a distance of `numbers` numbers. */
@@ -440,22 +429,29 @@ visits_of(const Shape *shape, double expansions)
 }
 
 /*
- * Returns the additional visits for each row if the scan knows LIMIT and widens the search
- * (scan_limit.c).  Infinity if the scan does not know LIMIT, or if a filter may make the scan go
- * on.
+ * Returns the ef to which a scan that knows LIMIT widens the search (scan.c).  0: the scan does not
+ * know LIMIT, or a condition that the index does not test may make the scan go on.
  */
 static double
-known_limit_price(const PlannerInfo *root, const IndexOptInfo *info, const Shape *shape)
+known_width(const PlannerInfo *root, const IndexPath *path, const Shape *shape)
 {
-	double		ef = shape->ef;
 	double		wanted = 2 * root->limit_tuples;
+	ListCell   *lc;
 
+	if (wanted <= 0 || wanted > GRNND_WIDEST || grnnd_effective_iterative_scan() == GRNND_ITERATIVE_OFF)
+		return 0;
 	/* conditions that a partial index's predicate implies drop no row */
-	if (wanted <= 0 || wanted > GRNND_WIDEST || info->indrestrictinfo != NIL ||
-		grnnd_effective_iterative_scan() == GRNND_ITERATIVE_OFF)
-		return get_float8_infinity();
-	return (visits_of(shape, Max(ef, wanted) * shape->beam) - visits_of(shape, ef * shape->beam)) /
-		root->limit_tuples;
+	foreach(lc, path->indexinfo->indrestrictinfo)
+	{
+		bool		tested = shape->signatures && list_member_ptr(shape->filter, lfirst(lc));
+		ListCell   *i;
+
+		foreach(i, path->indexclauses)
+			tested |= shape->signatures && ((IndexClause *) lfirst(i))->rinfo == lfirst(lc);
+		if (!tested)
+			return 0;
+	}
+	return Max(shape->ef, wanted);
 }
 
 /* Whether a condition wants vectors to be NULL.  The index does not have such rows. */
@@ -512,37 +508,42 @@ is_listed(const IndexOptInfo *info, const Node *node)
 	return true;				/* a boolean column */
 }
 
-/* Returns the rows that a search reads of the lists of a condition, as a share of all rows. */
-static double
-share_of_values(PlannerInfo *root, Node *condition, int relid, const Shape *shape)
+/* Takes the lists of a share of the rows in place of *least if they cost less. */
+static void
+take_cheaper(const Shape *shape, GrnndAttrKind kind, double share, GrnndListSize *least, double *cost)
 {
-	double		share = clause_selectivity(root, condition, relid, JOIN_INNER, NULL);
-	double		rows = shape->rows * share;
-	double		groups = rows / GROUP_ROWS;
+	GrnndListSize size = grnnd_size_of_list(shape->ix, kind, share * shape->rows, shape->rows);
+	double		now = grnnd_list_work(shape->ix, size, 1, shape->ef * shape->beam).cost;
 
-	if (rows <= GROUPED_ROWS || rows > shape->rows / GRNND_MOST_GROUPED)
-		return share;
-	return (Min(rows, grnnd_grouped_rows(shape->ef * shape->beam, groups)) + groups) / shape->rows;
+	if (share < 1 && now < *cost)
+	{
+		*least = size;
+		*cost = now;
+	}
 }
 
 /*
- * Returns the rows that a search reads of the lists that serve, as a share of all rows: the lists
- * of one condition, or of all ranges of a column, whichever have the fewest rows; 1: no lists.
+ * Finds the lists with the least cost: of one condition, or of all ranges of a column.  Returns
+ * false if no list serves.
  */
-static double
-share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
+static bool
+least_list(PlannerInfo *root, const IndexPath *path, const Shape *shape, GrnndListSize *least)
 {
 	const IndexOptInfo *info = path->indexinfo;
 	int			relid = (int) info->rel->relid;
-	double		share = 1;
+	double		cost = get_float8_infinity();
 	ListCell   *lc;
 
+	if (!shape->lists)
+		return false;
+	take_cheaper(shape, GRNND_ATTR_ARRAY, shape->elements_share, least, &cost);
 	foreach(lc, shape->filter)
 	{
 		RestrictInfo *rinfo = lfirst(lc);
 
 		if (is_listed(info, (Node *) rinfo->clause))
-			share = Min(share, share_of_values(root, (Node *) rinfo, relid, shape));
+			take_cheaper(shape, GRNND_ATTR_ORDER, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL),
+						 least, &cost);
 	}
 	for (int i = 1; i < info->nkeycolumns; i++)
 	{
@@ -556,44 +557,59 @@ share_read(PlannerInfo *root, const IndexPath *path, const Shape *shape)
 			if (clause->indexcol != i)
 				continue;
 			if (is_listed(info, (Node *) rinfo->clause))
-				share = Min(share, share_of_values(root, (Node *) rinfo, relid, shape));
+				take_cheaper(shape, GRNND_ATTR_ORDER, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL),
+							 least, &cost);
 			else if (IsA(rinfo->clause, OpExpr) &&
 					 is_range(info, i, ((OpExpr *) rinfo->clause)->opno))
 				ranges = lappend(ranges, rinfo);
 		}
 		if (ranges != NIL)
-			share = Min(share, clauselist_selectivity(root, ranges, relid, JOIN_INNER, NULL));
+			take_cheaper(shape, GRNND_ATTR_ARRAY, clauselist_selectivity(root, ranges, relid, JOIN_INNER, NULL),
+						 least, &cost);
 	}
-	return share;
+	return cost < get_float8_infinity();
 }
 
-/* The costs of a search until the first rows, and of a further row, by the cheaper way. */
-typedef struct SearchCost
+/* The visits of a search until the first rows and for a further row, and pages read besides. */
+typedef struct SearchVisits
 {
-	Cost		first;
-	Cost		row;
-} SearchCost;
+	double		first;
+	double		row;
+	double		pages;
+} SearchVisits;
 
 /*
- * Returns the cost with conditions that let a share of the rows pass: by signatures, or by lists of
- * which the share `listed` of all rows is read.
+ * Returns the visits of the cheapest way to find rows if a share of the rows passes.  all: the
+ * visits without a filter.
  */
-static SearchCost
-filtered_cost(const Shape *shape, const SearchCost *all, double share, double listed, Cost visit,
-			  Cost page)
+static SearchVisits
+filtered_visits(PlannerInfo *root, const IndexPath *path, const Shape *shape, const SearchVisits *all, double share)
 {
-	double		others = 1 / Max(share, 1 / shape->rows) - 1;
+	const GrnndIndex *ix = shape->ix;
 	double		ef = shape->ef * shape->beam;
-	double		rows = listed * shape->rows;
-	SearchCost	graph = *all;
-	SearchCost	list;
+	double		wide = known_width(root, path, shape) * shape->beam;
+	double		expansions = shape->expansions * shape->beam;
+	double		rest = grnnd_all_rows_cost(ix, shape->rows);
+	SearchVisits graph = {.first = Min(grnnd_graph_cost(ef, share, share), rest)};
+	SearchVisits list = {.first = get_float8_infinity()};
+	GrnndListSize size;
 
-	graph.first += Min(FILTERED_VISITS * ef * others, shape->rows) * visit;
-	graph.row += FILTERED_ROW_VISITS * shape->beam * others * visit;
-	list.first = ceil(rows / LIST_ROWS_PER_PAGE) * page + rows * LIST_ROW_COST +
-		Min(LIST_VISITS * ef, rows) * visit;
-	list.row = LIST_ROW_IN_VISITS * shape->beam * visit;
-	return listed < 1 && list.first < graph.first ? list : graph;
+	if (wide > 0)
+		graph.row = (Min(grnnd_graph_cost(wide, share, share), rest) - graph.first) / root->limit_tuples;
+	else
+		graph.row = all->row + expansions * (grnnd_graph_visits(1, share, share) - grnnd_graph_visits(1, 1, 1));
+	if (least_list(root, path, shape, &size))
+	{
+		GrnndListWork work = grnnd_list_work(ix, size, 1, ef);
+
+		list.first = work.cost;
+		list.pages = work.pages;
+		if (wide > 0)
+			list.row = (grnnd_list_work(ix, size, 1, wide).cost - work.cost) / root->limit_tuples;
+		else
+			list.row = expansions * grnnd_list_visit_cost(&ix->layout);
+	}
+	return grnnd_cheapest_way(graph.first, list.first, rest) == GRNND_WAY_LIST ? list : graph;
 }
 
 void
@@ -603,15 +619,14 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 {
 	GenericCosts generic;
 	Shape		shape;
-	double		first;
 	double		random_page;
 	double		seq_page;
-	double		row;
+	double		wide;
 	double		known;
 	Cost		visit;
 	Cost		reread = 0;
 	Cost		page = 0;
-	SearchCost	search;
+	SearchVisits search = {0};
 	double		returned;
 	GrnndFirstRows wanted = path->indexorderbys == NIL ? GRNND_WRONG_VALUES
 		: grnnd_first_rows(root, path);
@@ -642,14 +657,14 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 		reread = row_cost(root, path->indexinfo->rel, &shape, &page) * known;
 	/* a rounded row that is returned is on a page for which the executor pays */
 	page = shape.stand_ins ? 0 : page * known;
-	row = (shape.exact ? EXACT_ROW_IN_VISITS : ROW_IN_VISITS) * shape.beam;
-	first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
+	search.first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
+	search.row = VISITS_PER_EXPANSION * shape.expansions * shape.beam;
 	if (!shape.codes)
-		row += ROW_EXPANSIONS * NEW_NEIGHBORS * shape.degree;
-	row = Min(row, known_limit_price(root, path->indexinfo, &shape));
-
-	search.first = first * visit;
-	search.row = row * visit;
+		search.row += ROW_EXPANSIONS * NEW_NEIGHBORS * shape.degree;
+	wide = known_width(root, path, &shape);
+	if (wide > 0)
+		search.row = Min(search.row, (visits_of(&shape, wide * shape.beam) - visits_of(&shape, shape.ef * shape.beam)) /
+						 root->limit_tuples);
 	returned = shape.rows;
 	generic.indexSelectivity *= clauselist_selectivity(root, shape.filter,
 													   (int) path->indexinfo->rel->relid,
@@ -659,16 +674,14 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 		/* a partial index has been chosen for its predicate already */
 		double		share = generic.indexSelectivity * path->indexinfo->rel->tuples / shape.rows;
 
-		share = Min(Max(share, 0), 1);
-		search = filtered_cost(&shape, &search, share,
-							   shape.lists ? Min(share_read(root, path, &shape), shape.elements_share) : 1,
-							   visit,
-							   page_cost(shape.pages, random_page, seq_page) * known);
+		share = Min(Max(share, 1 / shape.rows), 1);
+		search = filtered_visits(root, path, &shape, &search, share);
 		/* rows that fail are no rows of this scan */
 		returned *= share;
 	}
-	*startup = search.first + Min(shape.first_reads, shape.rows) * reread;
-	*total = *startup + returned * (search.row + shape.reads * reread - page);
+	*startup = search.first * visit + search.pages * missing_cost(shape.pages, random_page) * known +
+		Min(shape.first_reads, shape.rows) * reread;
+	*total = *startup + returned * (search.row * visit + shape.reads * reread - page);
 
 	/* any other plan is preferred, whatever it costs, unless the user has disabled it */
 	if (wanted == GRNND_ALL_ROWS)

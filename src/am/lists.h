@@ -67,10 +67,10 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 #endif
 #define GRNND_MOST_GROUPED 4
 static inline bool
-grnnd_has_groups(const GrnndMeta *meta, const GrnLayout *l, uint32 column, uint64 rows, uint64 nodes)
+grnnd_has_groups(const GrnLayout *l, uint8 kind, uint64 rows, uint64 nodes)
 {
 	return rows >= (uint64) GRNND_LEAST_GROUPS * grn_list_rows(l) && rows <= nodes / GRNND_MOST_GROUPED &&
-		meta->columns[column].kind != GRNND_ATTR_ARRAY;
+		kind != GRNND_ATTR_ARRAY;
 }
 
 /* Number of records in a group, a page's records, and room for rows in a group. */
@@ -133,17 +133,6 @@ extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 buc
  */
 #define GRNND_GROUPS_PATIENCE 24
 #define GRNND_ROWS_PER_NEAREST 16
-/*
- * Approximate number of rows that a search reads from a list of n groups.  Measured in units of
- * the patience: 4.6, 5.2 and 6.6 with 73, 327 and 859 groups of sentences; 4.5, 5.2, 7.2 and 9.7
- * with 47, 209, 695 and 2,084 groups of SIFT descriptors.
- */
-static inline double
-grnnd_grouped_rows(double ef, double n)
-{
-	return GRNND_GROUPS_PATIENCE * ef * 1.7 * pow(Max(n, 1), 0.21);
-}
-
 /* The part of a column's lists that a scan may read. */
 #define GRNND_MOST_RANKS 256
 typedef struct GrnndListed

@@ -32,9 +32,6 @@
 #include "am/test_point.h"
 #include "am/width.h"
 
-/* Minimum number of visits before the rest is read, see Lead. */
-#define LEAST_VISITS 1000
-
 /* Size of a block whose release makes malloc keep twice this much free memory. */
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
 
@@ -49,31 +46,10 @@
  * need fewer.  With 3.5 expansions (strict) and 3 (relaxed) recall is .983 and .993 where 10% of
  * the rows pass a filter; 2 and 1.5 give .951 and .964 (test/bench/decisions.md).
  */
-typedef struct Lead
-{
-	double		first;			/* rows returned after the first search, as a share of ef */
-	double		ahead;			/* expansions for each further row */
-	uint32		records;		/* records of the rest that cost as much as one visit */
-} Lead;
-
-/* [without codes, exact codes, other codes][strict order] */
-static const Lead leads[3][2] = {
-	{{0.5, 1.5, 1}, {0.5, 2.0, 1}},
-	{{0.5, 1.5, 4}, {0.5, 2.0, 4}},
-	{{0.5, 3.0, 4}, {0.5, 3.5, 4}}
-};
-
-static const Lead *
-scan_lead(const GrnndScan *so)
-{
-	const GrnCodec *codec = &so->ix->codec;
-
-	return &leads[!grn_has_codes(codec) ? 0 : grn_codes_exact(codec) ? 1 : 2]
-		[so->iterative == GRNND_ITERATIVE_STRICT];
-}
+#define FIRST_SHARE 0.5
 
 /*
- * Factor for Lead.first if a filter drops rows, because rows found late then matter even for LIMIT
+ * Factor for FIRST_SHARE if a filter drops rows, because rows found late then matter even for LIMIT
  * 1.  Recall at ef 40 with 1, .5 and .2, strict and relaxed: 20,000 sentences with a filter that
  * 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990 (80, 91 and 113 buffers), LIMIT 10 .978 .994,
  * .989 .998, .992 .998; 60,000 SIFT descriptors with a filter that 1% pass, LIMIT 1 .960 .990,
@@ -106,13 +82,13 @@ search_width(GrnndScan *so)
 	bool		filtered;
 	uint64		limit = grnnd_limit(so->keys, &filtered);
 	uint32		ef;
-	double		wanted = (double) limit / scan_lead(so)->first;
+	double		wanted = (double) limit / FIRST_SHARE;
 
 	/* without codes there are no signatures, and the search finds failing nodes too */
 	filtered |= so->filter != NULL && !grn_has_codes(&so->ix->codec);
 	ef = grnnd_width(so->store.index, so->ix,
 					 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
-	so->first = scan_lead(so)->first * (filtered ? FILTERED_FIRST : 1);
+	so->first = FIRST_SHARE * (filtered ? FILTERED_FIRST : 1);
 	so->wanted = filtered ? 0 : limit;
 	so->ef_exact = ef;
 	if (so->iterative == GRNND_ITERATIVE_OFF)
@@ -456,16 +432,13 @@ report_limit(IndexScanDesc scan)
 static uint64
 rest_visits(const GrnndScan *so)
 {
-	uint64		visits = so->store.id_limit;
+	uint64		visits = (uint64) grnnd_all_rows_cost(so->ix, so->store.id_limit);
 	uint64		wasted = so->search == NULL ? 0 : grn_search_wasted(so->search);
 	uint64		total = so->found + wasted;
 	uint64		cheap = wasted;
 
 	if (!grnnd_has_stand_ins(so->ix->key.type))
-	{
-		visits = Max(LEAST_VISITS, visits / scan_lead(so)->records);
 		cheap += so->nempty;
-	}
 	if (total == 0 || visits <= node_pages(so))
 		return visits;
 	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / total);
@@ -600,7 +573,6 @@ found_nodes(const GrnndScan *so)
 static bool
 is_due(const GrnndScan *so)
 {
-	const Lead *lead = scan_lead(so);
 	double		found = found_nodes(so);
 
 	if (so->iterative == GRNND_ITERATIVE_OFF)
@@ -610,7 +582,8 @@ is_due(const GrnndScan *so)
 	/* dead nodes may have ended the first search early */
 	if (found < so->ef)
 		return false;
-	return so->taken < ceil(so->ef * so->first) + (found - so->ef) / lead->ahead;
+	return so->taken < ceil(so->ef * so->first) + (found - so->ef) /
+		grnnd_expansions_per_row(&so->ix->codec, so->iterative == GRNND_ITERATIVE_STRICT);
 }
 
 void

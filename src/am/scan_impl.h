@@ -16,7 +16,7 @@
 #ifndef GRNND_SCAN_IMPL_H
 #define GRNND_SCAN_IMPL_H
 
-#include "am/lists.h"
+#include "am/filter_cost.h"
 #include "am/page_store.h"
 #include "am/scan.h"
 
@@ -60,23 +60,11 @@ typedef struct Chain
 
 typedef struct GrnndRerank GrnndRerank;
 
-/* How a scan with a filter finds its rows. */
-typedef enum GrnndWay
-{
-	GRNND_WAY_CHECK = 0,		/* by the graph; values are tested at visits, without signatures */
-	GRNND_WAY_GRAPH,
-	GRNND_WAY_LIST,
-	GRNND_WAY_HANDED_OVER,		/* first by the graph, then by a list */
-	GRNND_WAY_REST				/* by reading all rows in turn */
-} GrnndWay;
-
 /* The lists that cover a filter. */
 typedef struct GrnndListChoice
 {
 	GrnndListed listed;			/* n = 0: no list */
-	uint64		rows;			/* upper bound of the number of rows, about */
-	uint64		pages;			/* pages that a search reads, about */
-	double		cost;			/* microseconds, about */
+	GrnndListWork work;
 } GrnndListChoice;
 
 /* A record as the rest sorts it. */

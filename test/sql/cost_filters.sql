@@ -49,5 +49,15 @@ BEGIN
 END $$;
 SELECT expected('SELECT id FROM t WHERE tenth = 3 ORDER BY e <-> $$[1' || repeat(',1', 31) || ']$$ LIMIT 10')
 	BETWEEN 800 AND 1200 AS a_tenth;
+-- a search is widened for LIMIT with conditions too, so 100 rows cost less than 6 times as much as 10
+CREATE FUNCTION limit_cost(condition text, rows int) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) SELECT id FROM t WHERE ' || condition ||
+		' ORDER BY e <-> ''[1' || repeat(',1', 31) || ']'' LIMIT ' || rows INTO plan;
+	RETURN plan #>> '{0,Plan,Total Cost}';
+END $$;
+SELECT condition, limit_cost(condition, 100) < 6 * limit_cost(condition, 10) AS wide
+	FROM unnest(ARRAY['tenth < 8', 'flag', 'tenth < 8 AND id <> 7']) AS condition;
 
 DROP SCHEMA test_cost_filters CASCADE;

@@ -236,7 +236,7 @@ grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, c
 	uint32		group_room = grnnd_group_room(l);
 
 	all->rows += n;
-	if (grnnd_has_groups(meta, l, column, n, nodes))
+	if (grnnd_has_groups(l, meta->columns[column].kind, n, nodes))
 	{
 		uint32		groups = grn_groups(codec, (uint32) n, group_room);
 

@@ -394,7 +394,7 @@ flush(Gather *g)
 
 		while (end < g->nrows && g->rows[end].bucket == bucket)
 			end++;
-		if (grnnd_has_groups(&f->ix.meta, l, bucket / f->ix.meta.list_buckets, end - i, f->limit))
+		if (grnnd_has_groups(l, f->ix.meta.columns[bucket / f->ix.meta.list_buckets].kind, end - i, f->limit))
 		{
 			add_groups(g, bucket, g->rows + i, end - i);
 			i = end;
