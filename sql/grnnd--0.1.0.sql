@@ -11,57 +11,57 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION grnnd_handler(internal) RETURNS index_am_handler
+CREATE FUNCTION grnnd_internal_handler(internal) RETURNS index_am_handler
 	AS 'MODULE_PATHNAME' LANGUAGE C;
 
-CREATE ACCESS METHOD grnnd TYPE INDEX HANDLER grnnd_handler;
+CREATE ACCESS METHOD grnnd TYPE INDEX HANDLER grnnd_internal_handler;
 
 COMMENT ON ACCESS METHOD grnnd IS 'nearest-neighbor graph (GRNND)';
 
 -- What an operator class says of its type (support function 1) and metric (2).
-CREATE FUNCTION grnnd_type_vector(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_type_vector(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_type_halfvec(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_type_halfvec(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_type_sparsevec(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_type_sparsevec(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- (of the elements' roots, which is for L1 distance)
-CREATE FUNCTION grnnd_type_sparsevec_roots(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_type_sparsevec_roots(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_type_bit(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_type_bit(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_l2(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_l2(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_ip(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_ip(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_ip_angles(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_ip_angles(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_cosine(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_cosine(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_l1(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_l1(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_jaccard(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_jaccard(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
-CREATE FUNCTION grnnd_metric_hamming(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_metric_hamming(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
 -- PostgreSQL calls these, and checks no privilege for such a call.
-REVOKE ALL ON FUNCTION grnnd_handler(internal), grnnd_type_vector(internal), grnnd_type_halfvec(internal),
-	grnnd_type_sparsevec(internal), grnnd_type_sparsevec_roots(internal),
-	grnnd_type_bit(internal), grnnd_metric_l2(internal), grnnd_metric_ip(internal),
-	grnnd_metric_ip_angles(internal), grnnd_metric_cosine(internal), grnnd_metric_l1(internal),
-	grnnd_metric_jaccard(internal), grnnd_metric_hamming(internal)
+REVOKE ALL ON FUNCTION grnnd_internal_handler(internal), grnnd_internal_type_vector(internal), grnnd_internal_type_halfvec(internal),
+	grnnd_internal_type_sparsevec(internal), grnnd_internal_type_sparsevec_roots(internal),
+	grnnd_internal_type_bit(internal), grnnd_internal_metric_l2(internal), grnnd_internal_metric_ip(internal),
+	grnnd_internal_metric_ip_angles(internal), grnnd_internal_metric_cosine(internal), grnnd_internal_metric_l1(internal),
+	grnnd_internal_metric_jaccard(internal), grnnd_internal_metric_hamming(internal)
 	FROM PUBLIC;
 
 -- Types and their operators are those of pgvector, wherever it was installed and whatever
@@ -76,21 +76,21 @@ DECLARE
 	class record;
 BEGIN
 	FOR class IN SELECT * FROM (VALUES
-		('vector_l2_ops', 'DEFAULT', '%s.vector', '<->', 'grnnd_type_vector', 'grnnd_metric_l2'),
-		('vector_ip_ops', '', '%s.vector', '<#>', 'grnnd_type_vector', 'grnnd_metric_ip'),
-		('vector_cosine_ops', '', '%s.vector', '<=>', 'grnnd_type_vector', 'grnnd_metric_cosine'),
-		('vector_l1_ops', '', '%s.vector', '<+>', 'grnnd_type_vector', 'grnnd_metric_l1'),
-		('halfvec_l2_ops', 'DEFAULT', '%s.halfvec', '<->', 'grnnd_type_halfvec', 'grnnd_metric_l2'),
-		('halfvec_ip_ops', '', '%s.halfvec', '<#>', 'grnnd_type_halfvec', 'grnnd_metric_ip'),
-		('halfvec_cosine_ops', '', '%s.halfvec', '<=>', 'grnnd_type_halfvec', 'grnnd_metric_cosine'),
-		('halfvec_l1_ops', '', '%s.halfvec', '<+>', 'grnnd_type_halfvec', 'grnnd_metric_l1'),
-		('bit_hamming_ops', 'DEFAULT', 'pg_catalog.bit', '<~>', 'grnnd_type_bit', 'grnnd_metric_hamming'),
-		('bit_jaccard_ops', '', 'pg_catalog.bit', '<%>', 'grnnd_type_bit', 'grnnd_metric_jaccard'),
+		('vector_l2_ops', 'DEFAULT', '%s.vector', '<->', 'grnnd_internal_type_vector', 'grnnd_internal_metric_l2'),
+		('vector_ip_ops', '', '%s.vector', '<#>', 'grnnd_internal_type_vector', 'grnnd_internal_metric_ip'),
+		('vector_cosine_ops', '', '%s.vector', '<=>', 'grnnd_internal_type_vector', 'grnnd_internal_metric_cosine'),
+		('vector_l1_ops', '', '%s.vector', '<+>', 'grnnd_internal_type_vector', 'grnnd_internal_metric_l1'),
+		('halfvec_l2_ops', 'DEFAULT', '%s.halfvec', '<->', 'grnnd_internal_type_halfvec', 'grnnd_internal_metric_l2'),
+		('halfvec_ip_ops', '', '%s.halfvec', '<#>', 'grnnd_internal_type_halfvec', 'grnnd_internal_metric_ip'),
+		('halfvec_cosine_ops', '', '%s.halfvec', '<=>', 'grnnd_internal_type_halfvec', 'grnnd_internal_metric_cosine'),
+		('halfvec_l1_ops', '', '%s.halfvec', '<+>', 'grnnd_internal_type_halfvec', 'grnnd_internal_metric_l1'),
+		('bit_hamming_ops', 'DEFAULT', 'pg_catalog.bit', '<~>', 'grnnd_internal_type_bit', 'grnnd_internal_metric_hamming'),
+		('bit_jaccard_ops', '', 'pg_catalog.bit', '<%>', 'grnnd_internal_type_bit', 'grnnd_internal_metric_jaccard'),
 		-- Rows have stand-ins here: the metric is that of stand-ins, the operator is exact.
-		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_type_sparsevec', 'grnnd_metric_l2'),
-		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_type_sparsevec', 'grnnd_metric_ip_angles'),
-		('sparsevec_cosine_ops', '', '%s.sparsevec', '<=>', 'grnnd_type_sparsevec', 'grnnd_metric_cosine'),
-		('sparsevec_l1_ops', '', '%s.sparsevec', '<+>', 'grnnd_type_sparsevec_roots', 'grnnd_metric_l2')
+		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_l2'),
+		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_ip_angles'),
+		('sparsevec_cosine_ops', '', '%s.sparsevec', '<=>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_cosine'),
+		('sparsevec_l1_ops', '', '%s.sparsevec', '<+>', 'grnnd_internal_type_sparsevec_roots', 'grnnd_internal_metric_l2')
 	) AS c (name, is_default, type, operator, type_function, metric_function)
 	LOOP
 		EXECUTE pg_catalog.format($class$
@@ -160,7 +160,7 @@ CREATE OPERATOR CLASS array_ops DEFAULT FOR TYPE anyarray USING grnnd AS
 	OPERATOR 8 pg_catalog.@>;
 
 CREATE FUNCTION grnnd_check(index regclass, heapallindexed boolean DEFAULT false)
-	RETURNS TABLE (block bigint, slot integer, what text)
+	RETURNS TABLE (block bigint, slot integer, problem text)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_check(regclass, boolean) IS
@@ -173,27 +173,20 @@ COMMENT ON FUNCTION grnnd_fit(regclass) IS
 	'fits codes, or judges those that there are, now, if that is due; see grnnd_codes()';
 
 CREATE FUNCTION grnnd_codes(index regclass, OUT state text, OUT due boolean,
-	OUT tries bigint, OUT last_try timestamptz, OUT next_try timestamptz)
+	OUT failed_attempts bigint, OUT last_attempt timestamptz, OUT next_attempt timestamptz)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_codes(regclass) IS
 	'whether searches use codes, whether those are to be fitted or judged, and failed attempts';
 
-CREATE FUNCTION grnnd_last_filter(OUT way text, OUT visits bigint, OUT list_pages bigint)
-	RETURNS record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
-
-COMMENT ON FUNCTION grnnd_last_filter() IS
-	'how this session''s last scan with conditions on filter columns went';
-
-CREATE FUNCTION grnnd_last_scan(OUT index regclass, OUT ef integer, OUT visits bigint,
-	OUT pages bigint, OUT reranked bigint, OUT all_rows boolean, OUT way text)
-	RETURNS record
-	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+CREATE FUNCTION grnnd_last_scan()
+	RETURNS TABLE (index regclass, ef_search integer, method text, records_visited bigint,
+		pages_read bigint, list_pages_read bigint, rows_rechecked bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 1;
 
 COMMENT ON FUNCTION grnnd_last_scan() IS
-	'what this session''s last scan of a grnnd index took';
+	'the work of this session''s last scan of a grnnd index; no row if there was no such scan';
 
 CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DEFAULT NULL,
 	queries integer DEFAULT 100,
@@ -205,38 +198,49 @@ CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DE
 COMMENT ON FUNCTION grnnd_recall(regclass, integer, integer, integer) IS
 	'the share of the k nearest rows that searches find now, for rows of the table as queries';
 
-CREATE FUNCTION grnnd_stats(index regclass, whole boolean DEFAULT false,
-	OUT format integer, OUT dimensions integer, OUT layout text, OUT rows bigint, OUT nodes bigint,
-	OUT dead_share double precision, OUT chained bigint, OUT degree_mean double precision,
-	OUT degrees bigint[], OUT unreachable bigint, OUT rounded bigint, OUT bytes bigint, OUT parts jsonb,
-	OUT codes text, OUT advice text, OUT device text, OUT built timestamptz, OUT build_rows bigint,
-	OUT seconds jsonb, OUT parameters jsonb, OUT curve jsonb)
+CREATE FUNCTION grnnd_stats(index regclass, all_pages boolean DEFAULT false,
+	OUT format integer, OUT dimensions integer, OUT layout text, OUT stored_as text,
+	OUT estimated_rows bigint, OUT estimated_nodes bigint, OUT dead_share double precision,
+	OUT estimated_chain_records bigint, OUT mean_degree double precision,
+	OUT degree_histogram bigint[], OUT unreachable_nodes bigint, OUT estimated_rounded bigint,
+	OUT index_bytes bigint, OUT bytes_by_part jsonb, OUT codes text, OUT ef_search integer,
+	OUT estimated_recall double precision, OUT advice text, OUT build_device text,
+	OUT built_at timestamptz, OUT build_rows bigint, OUT build_seconds jsonb,
+	OUT build_parameters jsonb, OUT recall_curve jsonb)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
-	'what an index holds, by a sample of its pages or all, and how it was built';
+	'content of an index, estimated by a sample of its pages or counted on all, and how it was built';
 
--- Those that the user may ask about.  Without the fence a plan may ask about other indexes first.
--- The NULL: one that goes meanwhile is no error.
+-- The condition `may_ask` is that of grnnd_stats(), which otherwise raises an error.  Without
+-- MATERIALIZED a plan may call grnnd_stats() for other indexes first.  The second argument NULL makes
+-- an index that was dropped meanwhile no error; its type excludes other functions of that name.
 CREATE VIEW grnnd_indexes AS
-	WITH ours AS MATERIALIZED (
-		SELECT c.oid::pg_catalog.regclass AS index, i.indrelid::pg_catalog.regclass AS "table",
+	WITH found AS MATERIALIZED (
+		SELECT c.oid, i.indrelid, i.indisvalid,
 			NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
 			AND (c.relpersistence OPERATOR(pg_catalog.=) 'p' OR NOT pg_catalog.pg_is_in_recovery())
 			AND (pg_catalog.pg_has_role(c.relowner, 'USAGE'::pg_catalog.text)
 				OR pg_catalog.pg_has_role('pg_stat_scan_tables'::pg_catalog.name,
-					'USAGE'::pg_catalog.text)) AS asked
+					'USAGE'::pg_catalog.text)) AS may_ask
 		FROM pg_catalog.pg_class c
 			JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
 			JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		WHERE a.amname OPERATOR(pg_catalog.=) 'grnnd' AND c.relkind OPERATOR(pg_catalog.=) 'i')
-	SELECT o.index, o."table", s.*
-	-- (of this type, or it may be another function of that name)
-	FROM ours o, LATERAL grnnd_stats(CASE WHEN o.asked THEN o.index END, NULL::pg_catalog.bool) s;
+	SELECT f.oid::pg_catalog.regclass AS index, f.indrelid::pg_catalog.regclass AS table_name,
+		s.estimated_rows, pg_catalog.pg_size_pretty(s.index_bytes) AS size, s.layout, s.ef_search,
+		s.estimated_recall,
+		CASE WHEN f.indisvalid THEN 'valid'
+			WHEN EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
+				WHERE p.index_relid OPERATOR(pg_catalog.=) f.oid) THEN 'building'
+			ELSE 'invalid' END AS state,
+		s.advice
+	FROM found f,
+		LATERAL grnnd_stats(CASE WHEN f.may_ask THEN f.oid END, NULL::pg_catalog.bool) s;
 
 COMMENT ON VIEW grnnd_indexes IS
-	'grnnd_stats() of all indexes, by samples; empty columns where it cannot be asked';
+	'all grnnd indexes, with estimates by samples; NULLs where grnnd_stats() is not permitted';
 
 GRANT SELECT ON grnnd_indexes TO PUBLIC;
 
@@ -247,7 +251,7 @@ COMMENT ON FUNCTION grnnd_prewarm(regclass, text) IS
 	'reads an index, or what searches read first, into shared buffers; returns the pages read';
 
 CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability text,
-	OUT memory bigint, OUT free bigint, OUT problem text)
+	OUT memory_bytes bigint, OUT free_bytes bigint, OUT problem text)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 8;
 

@@ -9,7 +9,7 @@
 
 #include "fmgr.h"
 
-extern PGDLLEXPORT Datum grnnd_handler(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum grnnd_internal_handler(PG_FUNCTION_ARGS);
 
 /*
  * For _PG_init().  The dynamic linker has loaded grnnd.so as a dependency.  PostgreSQL still has to
@@ -19,7 +19,7 @@ extern PGDLLEXPORT Datum grnnd_handler(PG_FUNCTION_ARGS);
 static inline void
 grnnd_load_library(void)
 {
-	if (load_external_function("$libdir/grnnd", "grnnd_handler", true, NULL) != grnnd_handler)
+	if (load_external_function("$libdir/grnnd", "grnnd_internal_handler", true, NULL) != grnnd_internal_handler)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the library of grnnd has been replaced since this session began"),

@@ -45,9 +45,9 @@ grnnd_property(Oid index_oid, int attno, IndexAMProperty prop,
 	return true;
 }
 
-PG_FUNCTION_INFO_V1(grnnd_handler);
+PG_FUNCTION_INFO_V1(grnnd_internal_handler);
 Datum
-grnnd_handler(PG_FUNCTION_ARGS)
+grnnd_internal_handler(PG_FUNCTION_ARGS)
 {
 	/*
 	 * The relcache frees the handler's result, so it cannot be a static constant before PostgreSQL

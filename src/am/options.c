@@ -51,6 +51,17 @@ static relopt_enum_elt_def layouts[] =
 	}
 };
 
+const char *
+grnnd_layout_name(const GrnndOptions *options)
+{
+	int			layout = options != NULL ? (int) options->layout : GRN_KEEP_DEFAULT;
+
+	for (const relopt_enum_elt_def * l = layouts; l->string_val != NULL; l++)
+		if (l->symbol_val == layout)
+			return l->string_val;
+	pg_unreachable();
+}
+
 void
 grnnd_init_options(void)
 {

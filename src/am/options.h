@@ -37,6 +37,8 @@ extern PGDLLEXPORT bytea *grnnd_options(Datum reloptions, bool validate);
 extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
 /* Are the parameters within the bounds of the storage parameters? */
 extern PGDLLEXPORT bool grnnd_params_are_valid(const GrnGraphParams *params);
+/* The name of the storage parameter layout's value. */
+extern const char *grnnd_layout_name(const GrnndOptions *options);
 extern void grnnd_init_options(void);
 
 #endif							/* GRNND_OPTIONS_H */

@@ -25,8 +25,11 @@ typedef struct GrnndWork
 	uint64		ef;				/* search width of the last scan */
 	uint64		visits;			/* records read by searches */
 	uint64		pages;			/* pages of the index read, including repeated reads */
+	uint64		list_pages;		/* pages of lists among them */
 	uint64		reads;			/* rows of the table read for their distances */
 	uint64		rests;			/* scans that read all rows in turn */
+	const char *method;			/* the last scan's GrnndWay, by name */
+	bool		then_rest;		/* the last scan read all rows after that */
 } GrnndWork;
 
 /*

@@ -1,6 +1,6 @@
 /*
- * scan_report.c - reports the work of scans: for EXPLAIN (ANALYZE) of PostgreSQL 18 and later,
- * grnnd_last_scan() and grnnd_last_filter().
+ * scan_report.c - reports the work of scans, for EXPLAIN (ANALYZE) of PostgreSQL 18 and later and
+ * for grnnd_last_scan().
  */
 #include "am/scan_impl.h"
 
@@ -21,17 +21,8 @@
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
 
-/* The work of a scan with conditions on filter columns. */
-typedef struct Filtered
-{
-	const char *way;			/* NULL: no scan, or a scan without a filter */
-	bool		rest;			/* the scan read all rows in the end */
-	uint64		visits;
-	uint64		list_pages;
-} Filtered;
-
 /*
- * The last scans of this session.  Only the user of a scan may see it: after a change of role, or
+ * The last scan of this session.  Only the user of a scan may see it: after a change of role, or
  * in a function with its owner's rights, another user's scans must stay invisible.
  */
 static struct
@@ -39,19 +30,17 @@ static struct
 	Oid			user;
 	Oid			index;			/* InvalidOid: no scan */
 	GrnndWork	work;
-	Filtered	way;			/* way NULL: the scan had no filter */
-	Filtered	filtered;		/* the last scan with a filter */
 }			last;
 
 /*
- * A hidden portal that makes DISCARD ALL forget the last scans.  DISCARD ALL drops all portals,
+ * A hidden portal that makes DISCARD ALL forget the last scan.  DISCARD ALL drops all portals,
  * and a portal's cleanup is the only hook that it calls.  The portal looks like a held cursor's,
  * so it outlives transactions.
  */
 static Portal reminder;
 
 static void
-forget_scans(Portal portal)
+forget_scan(Portal portal)
 {
 	memset(&last, 0, sizeof(last));
 	reminder = NULL;
@@ -68,7 +57,7 @@ make_reminder(void)
 	reminder->createSubid = InvalidSubTransactionId;
 	reminder->activeSubid = InvalidSubTransactionId;
 	reminder->visible = false;
-	reminder->cleanup = forget_scans;
+	reminder->cleanup = forget_scan;
 }
 
 /* Number of list pages read, if each page's records are read together. */
@@ -90,53 +79,38 @@ work_of(const GrnndScan *so)
 	work.ef = so->ef;
 	work.visits = so->visits_before +
 		(so->search != NULL ? grn_search_visits(so->search) : 0);
-	work.pages = so->store.pages;
-	work.pages += list_pages(so);
+	work.list_pages = list_pages(so);
+	work.pages = so->store.pages + work.list_pages;
 	work.reads = so->reads;
 	work.rests = so->rest != NULL;
+	work.method = way_names[so->filter != NULL ? so->way : GRNND_WAY_GRAPH];
+	work.then_rest = so->rest != NULL && (so->filter == NULL || so->way != GRNND_WAY_REST);
 	return work;
 }
 
 static void
 add_work(GrnndWork *to, const GrnndWork *work)
 {
-	to->scans += work->scans;
-	to->ef = work->ef;
-	to->visits += work->visits;
-	to->pages += work->pages;
-	to->reads += work->reads;
-	to->rests += work->rests;
-}
+	GrnndWork	sum = *work;
 
-static Filtered
-describe_filter(const GrnndScan *so)
-{
-	Filtered	f = {0};
-
-	if (!so->started || so->filter == NULL)
-		return f;
-	f.way = way_names[so->way];
-	f.rest = so->rest != NULL && so->way != GRNND_WAY_REST;
-	f.visits = work_of(so).visits;
-	f.list_pages = list_pages(so);
-	return f;
+	sum.scans += to->scans;
+	sum.visits += to->visits;
+	sum.pages += to->pages;
+	sum.list_pages += to->list_pages;
+	sum.reads += to->reads;
+	sum.rests += to->rests;
+	*to = sum;
 }
 
 void
 grnnd_note_scan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	Filtered	f = describe_filter(so);
 
 	if (!so->started)
 		return;
 	make_reminder();
-	if (last.user != GetUserId())
-		memset(&last, 0, sizeof(last));
-	if (f.way != NULL)
-		last.filtered = f;
 	last.user = GetUserId();
-	last.way = f;
 	last.index = RelationGetRelid(scan->indexRelation);
 	last.work = work_of(so);
 	add_work(&so->work, &last.work);
@@ -204,9 +178,9 @@ grnnd_forget_work(void)
 }
 
 static char *
-way_text(const Filtered *f)
+method_text(const GrnndWork *work)
 {
-	return psprintf("%s%s", f->way, f->rest ? ", then all rows" : "");
+	return psprintf("%s%s", work->method, work->then_rest ? ", then all rows" : "");
 }
 
 #if PG_VERSION_NUM >= 180000
@@ -216,7 +190,6 @@ static explain_per_node_hook_type next_explain;
 static void
 explain_scan(const GrnndScan *so, struct ExplainState *es)
 {
-	Filtered	f = describe_filter(so);
 	GrnndWork	work = so->work;
 
 	if (so->started)
@@ -225,19 +198,16 @@ explain_scan(const GrnndScan *so, struct ExplainState *es)
 
 		add_work(&work, &current);
 	}
-	if (f.way != NULL)
-	{
-		ExplainPropertyText("Filter Way", way_text(&f), es);
-		if (f.list_pages > 0)
-			ExplainPropertyUInteger("Filter List Pages", NULL, f.list_pages, es);
-	}
 	if (work.scans == 0)
 		return;
-	ExplainPropertyUInteger("Search Width", NULL, work.ef, es);
+	ExplainPropertyText("Search Method", method_text(&work), es);
+	ExplainPropertyUInteger("ef_search", NULL, work.ef, es);
 	ExplainPropertyUInteger("Records Visited", NULL, work.visits, es);
 	ExplainPropertyUInteger("Index Pages Read", NULL, work.pages, es);
+	if (work.list_pages > 0)
+		ExplainPropertyUInteger("List Pages Read", NULL, work.list_pages, es);
 	if (so->rerank != NULL || work.reads > 0)
-		ExplainPropertyUInteger("Rows Re-ranked", NULL, work.reads, es);
+		ExplainPropertyUInteger("Rows Rechecked", NULL, work.reads, es);
 	if (work.rests > 0)
 		ExplainPropertyUInteger("Scans of All Rows", NULL, work.rests, es);
 }
@@ -267,48 +237,26 @@ grnnd_explain_scans(void)
 #endif
 }
 
+/* grnnd_last_scan(): at most one row. */
 PG_FUNCTION_INFO_V1(grnnd_last_scan);
 Datum
 grnnd_last_scan(PG_FUNCTION_ARGS)
 {
-	TupleDesc	desc;
-	Datum		values[7];
-	bool		nulls[7] = {false};
-	Filtered	way = last.way;
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	const GrnndWork *work = &last.work;
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	if (!OidIsValid(last.index) || last.user != GetUserId())
-		PG_RETURN_NULL();
-	values[0] = ObjectIdGetDatum(last.index);
-	values[1] = Int32GetDatum((int32) last.work.ef);
-	values[2] = Int64GetDatum((int64) last.work.visits);
-	values[3] = Int64GetDatum((int64) last.work.pages);
-	values[4] = Int64GetDatum((int64) last.work.reads);
-	values[5] = BoolGetDatum(last.work.rests > 0);
-	if (way.way == NULL)
+	InitMaterializedSRF(fcinfo, 0);
+	if (OidIsValid(last.index) && last.user == GetUserId())
 	{
-		way.way = way_names[GRNND_WAY_GRAPH];
-		way.rest = last.work.rests > 0;
+		Datum		values[] = {
+			ObjectIdGetDatum(last.index), Int32GetDatum((int32) work->ef),
+			CStringGetTextDatum(method_text(work)), Int64GetDatum((int64) work->visits),
+			Int64GetDatum((int64) work->pages), Int64GetDatum((int64) work->list_pages),
+			Int64GetDatum((int64) work->reads)
+		};
+		bool		nulls[lengthof(values)] = {false};
+
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
-	values[6] = PointerGetDatum(cstring_to_text(way_text(&way)));
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
-}
-
-PG_FUNCTION_INFO_V1(grnnd_last_filter);
-Datum
-grnnd_last_filter(PG_FUNCTION_ARGS)
-{
-	TupleDesc	desc;
-	Datum		values[3];
-	bool		nulls[3] = {false, false, false};
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	if (last.filtered.way == NULL || last.user != GetUserId())
-		PG_RETURN_NULL();
-	values[0] = PointerGetDatum(cstring_to_text(way_text(&last.filtered)));
-	values[1] = Int64GetDatum((int64) last.filtered.visits);
-	values[2] = Int64GetDatum((int64) last.filtered.list_pages);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	return (Datum) 0;
 }

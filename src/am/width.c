@@ -200,6 +200,28 @@ width_for(const GrnndNotes *notes, double recall, double k)
 	return many * k / ks[1];
 }
 
+double
+grnnd_curve_recall(const GrnndNotes *notes, double ids, double ef)
+{
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	double		low = 0;
+	double		high = 1;
+
+	if (curve->queries == 0)
+		return NAN;
+	ef /= grnnd_stretch(notes, ids);
+	for (int n = 0; n < BISECTIONS; n++)
+	{
+		double		middle = (low + high) / 2;
+
+		if (width_at(curve, 0, middle) <= ef)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /*
  * Lower bound of a default width, whatever the curve.  The curve was measured with rows of the
  * index as queries.  Queries that are less similar to the rows find less at the curve's widths,

@@ -26,4 +26,10 @@ extern double grnnd_inserted(const GrnndNotes *notes, double ids);
  */
 extern double grnnd_stretch(const GrnndNotes *notes, double ids);
 
+/*
+ * The recall of the ten nearest rows by the curve, for searches of width ef in an index of `ids`
+ * records of all kinds.  NaN: no curve.
+ */
+extern double grnnd_curve_recall(const GrnndNotes *notes, double ids, double ef);
+
 #endif							/* GRNND_WIDTH_H */

@@ -76,9 +76,9 @@ place_of(const char *name)
 }
 
 /* The validator of the foreign-data wrapper grnnd_build. */
-PG_FUNCTION_INFO_V1(grnnd_build_validator);
+PG_FUNCTION_INFO_V1(grnnd_internal_build_validator);
 Datum
-grnnd_build_validator(PG_FUNCTION_ARGS)
+grnnd_internal_build_validator(PG_FUNCTION_ARGS)
 {
 	List	   *given = untransformRelOptions(PG_GETARG_DATUM(0));
 	Oid			catalog = PG_GETARG_OID(1);

@@ -1,7 +1,7 @@
 -- grnnd_tools 0.1.0: estimates, graphs of rows, migration, searches over shards
 \echo Use "CREATE EXTENSION grnnd_tools" to load this file. \quit
 
-CREATE FUNCTION grnnd_build_estimate("table" regclass, "column" name,
+CREATE FUNCTION grnnd_build_estimate(table_name regclass, column_name name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL, filter_columns name[] DEFAULT NULL,
 	OUT rows bigint, OUT dimensions integer, OUT device text,
 	OUT index_bytes bigint, OUT wal_bytes bigint, OUT memory_bytes bigint,
@@ -13,9 +13,9 @@ COMMENT ON FUNCTION grnnd_build_estimate(regclass, name, text, text[], name[]) I
 	'what CREATE INDEX USING grnnd would take, by a sample of the rows';
 
 -- The rows are read as a SELECT of the user's would, so no rights are asked for here.
-CREATE FUNCTION grnnd_graph("table" regclass, "column" name, k integer DEFAULT 10,
+CREATE FUNCTION grnnd_graph(table_name regclass, column_name name, k integer DEFAULT 10,
 	metric text DEFAULT NULL, max_distance double precision DEFAULT NULL,
-	exact boolean DEFAULT false, ef integer DEFAULT NULL,
+	exact boolean DEFAULT false, ef_search integer DEFAULT NULL,
 	OUT item tid, OUT neighbor tid, OUT distance double precision)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
@@ -23,9 +23,9 @@ CREATE FUNCTION grnnd_graph("table" regclass, "column" name, k integer DEFAULT 1
 COMMENT ON FUNCTION grnnd_graph(regclass, name, integer, text, double precision, boolean, integer) IS
 	'the k nearest rows of every row of a table, by ctid';
 
-CREATE FUNCTION grnnd_graph_by("table" regclass, "column" name, key name, k integer DEFAULT 10,
-	metric text DEFAULT NULL, max_distance double precision DEFAULT NULL,
-	exact boolean DEFAULT false, ef integer DEFAULT NULL)
+CREATE FUNCTION grnnd_graph_by(table_name regclass, column_name name, key name,
+	k integer DEFAULT 10, metric text DEFAULT NULL, max_distance double precision DEFAULT NULL,
+	exact boolean DEFAULT false, ef_search integer DEFAULT NULL)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
 
@@ -36,7 +36,7 @@ COMMENT ON FUNCTION grnnd_graph_by(regclass, name, name, integer, text, double p
 -- a name of its own, exchange the names, drop the old one.  Names are made of the old
 -- index's OID, so what an interrupted run has left is found again:
 -- grnnd_new_OID is still to take the name of index OID, grnnd_old_OID has lost it.
-CREATE FUNCTION grnnd_migrate("schema" name DEFAULT NULL, "table" name DEFAULT NULL)
+CREATE FUNCTION grnnd_migrate(schema_name name DEFAULT NULL, table_name name DEFAULT NULL)
 	RETURNS TABLE (index regclass, statement text, problem text)
 	LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 	SET search_path = pg_catalog, pg_temp
@@ -50,16 +50,16 @@ DECLARE
 	later text;			-- CONCURRENTLY, where PostgreSQL has it
 	opclass_name text;
 BEGIN
-	IF grnnd_migrate."schema" IS NOT NULL AND NOT EXISTS (SELECT FROM pg_namespace
-			WHERE nspname = grnnd_migrate."schema") THEN
-		RAISE EXCEPTION 'schema "%" does not exist', grnnd_migrate."schema"
+	IF grnnd_migrate.schema_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_namespace
+			WHERE nspname = grnnd_migrate.schema_name) THEN
+		RAISE EXCEPTION 'schema "%" does not exist', grnnd_migrate.schema_name
 			USING ERRCODE = 'invalid_schema_name';
 	END IF;
-	IF grnnd_migrate."table" IS NOT NULL AND NOT EXISTS (SELECT
+	IF grnnd_migrate.table_name IS NOT NULL AND NOT EXISTS (SELECT
 			FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-			WHERE relkind IN ('r', 'p', 'm') AND relname = grnnd_migrate."table"
-				AND nspname = coalesce(grnnd_migrate."schema", nspname)) THEN
-		RAISE EXCEPTION 'table "%" does not exist', grnnd_migrate."table"
+			WHERE relkind IN ('r', 'p', 'm') AND relname = grnnd_migrate.table_name
+				AND nspname = coalesce(grnnd_migrate.schema_name, nspname)) THEN
+		RAISE EXCEPTION 'table "%" does not exist', grnnd_migrate.table_name
 			USING ERRCODE = 'undefined_table';
 	END IF;
 
@@ -78,11 +78,11 @@ BEGIN
 			JOIN pg_am a ON a.oid = x.relam
 			JOIN pg_opclass o ON o.oid = indclass[0]
 		WHERE amname IN ('hnsw', 'ivfflat')
-			AND nspname = coalesce(grnnd_migrate."schema", nspname)
-			AND t.relname = coalesce(grnnd_migrate."table", t.relname)
+			AND nspname = coalesce(grnnd_migrate.schema_name, nspname)
+			AND t.relname = coalesce(grnnd_migrate.table_name, t.relname)
 			AND (x.relpersistence <> 't' OR n.oid = pg_my_temp_schema())
 			-- a partition's index moves with that of the partitioned table
-			AND (NOT x.relispartition OR grnnd_migrate."table" IS NOT NULL)
+			AND (NOT x.relispartition OR grnnd_migrate.table_name IS NOT NULL)
 		ORDER BY nspname, t.relname, x.relname
 	LOOP
 		index := old.oid;
@@ -160,7 +160,7 @@ BEGIN
 			RETURN NEXT;
 		END LOOP;
 
-		statement := format('SELECT %s.grnnd_migrate_swap(%L::pg_catalog.regclass)', '@extschema@',
+		statement := format('SELECT %s.grnnd_internal_migrate_swap(%L::pg_catalog.regclass)', '@extschema@',
 			format('%I.%I', old.nspname, old.relname));
 		RETURN NEXT;
 		statement := format('DROP INDEX %s%I.grnnd_old_%s',
@@ -173,7 +173,7 @@ COMMENT ON FUNCTION grnnd_migrate(name, name) IS
 	'statements that replace hnsw and ivfflat indexes by grnnd, in their order, or why not';
 
 -- One step of them: only if the new index is there and good.
-CREATE FUNCTION grnnd_migrate_swap(index regclass) RETURNS void
+CREATE FUNCTION grnnd_internal_migrate_swap(index regclass) RETURNS void
 	LANGUAGE plpgsql VOLATILE STRICT
 	SET search_path = pg_catalog, pg_temp
 AS $$
@@ -223,13 +223,13 @@ BEGIN
 	END LOOP;
 END $$;
 
-COMMENT ON FUNCTION grnnd_migrate_swap(regclass) IS
+COMMENT ON FUNCTION grnnd_internal_migrate_swap(regclass) IS
 	'a step of grnnd_migrate(): the new index takes the old one''s name';
 
 -- Runs them, but without CONCURRENTLY, for which PostgreSQL has no place in a procedure.
 -- (A procedure that commits has no SET of its own.  Statements come from the function above, by
 -- whose search path their names are to be read.)
-CREATE PROCEDURE grnnd_migrate("schema" name, "table" name, run boolean)
+CREATE PROCEDURE grnnd_migrate(schema_name name, table_name name, run boolean)
 	LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -241,7 +241,7 @@ BEGIN
 	FOR step IN SELECT m.index::pg_catalog.text, m.problem,
 			pg_catalog.regexp_replace(m.statement, '^(CREATE|DROP) INDEX CONCURRENTLY', '\1 INDEX')
 				AS statement
-			FROM @extschema@.grnnd_migrate("schema", "table") m
+			FROM @extschema@.grnnd_migrate(schema_name, table_name) m
 	LOOP
 		IF step.problem IS NOT NULL THEN
 			RAISE NOTICE 'index % stays: %', step.index, step.problem;
@@ -261,13 +261,13 @@ COMMENT ON PROCEDURE grnnd_migrate(name, name, boolean) IS
 	'replaces hnsw and ivfflat indexes by grnnd; without true only says how';
 
 -- A condition that another server is to estimate: src/am/shard.c.
-CREATE FUNCTION grnnd_on_shard_support(internal) RETURNS internal
+CREATE FUNCTION grnnd_internal_on_shard_support(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 
 CREATE FUNCTION grnnd_on_shard(condition boolean) RETURNS boolean
-	AS 'MODULE_PATHNAME' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE SUPPORT grnnd_on_shard_support;
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE SUPPORT grnnd_internal_on_shard_support;
 
-REVOKE ALL ON FUNCTION grnnd_on_shard_support(internal) FROM PUBLIC;
+REVOKE ALL ON FUNCTION grnnd_internal_on_shard_support(internal) FROM PUBLIC;
 
 COMMENT ON FUNCTION grnnd_on_shard(boolean) IS
 	'the condition; a plan for a foreign table takes it that all rows pass';
@@ -277,8 +277,8 @@ COMMENT ON FUNCTION grnnd_on_shard(boolean) IS
 -- each partition has an ORDER BY ... LIMIT of its own, which goes to its server whole, and what comes
 -- is sorted behind a fence: so there is an Append, whose foreign scans run at once.
 -- The statement is the caller's: privileges and policies of partitions hold as in any other.
-CREATE FUNCTION grnnd_search("table" anyelement, "column" name, operator text, query anycompatible,
-	k integer, filter jsonb DEFAULT NULL, OUT hit anyelement, OUT distance double precision)
+CREATE FUNCTION grnnd_search(row_type anyelement, column_name name, operator text,
+	query anycompatible, k integer, filter jsonb DEFAULT NULL, OUT hit anyelement, OUT distance double precision)
 	RETURNS SETOF record
 	LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
 	SET search_path = pg_catalog, pg_temp
@@ -290,11 +290,11 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	-- (shown with its schema and quoted, by that search path)
-	tab regclass := (SELECT typrelid FROM pg_type WHERE oid = pg_typeof("table") AND typrelid <> 0);
+	tab regclass := (SELECT typrelid FROM pg_type WHERE oid = pg_typeof(row_type) AND typrelid <> 0);
 	type oid := (SELECT atttypid FROM pg_attribute
-		WHERE attrelid = tab AND attname = "column" AND attnum > 0 AND NOT attisdropped);
+		WHERE attrelid = tab AND attname = column_name AND attnum > 0 AND NOT attisdropped);
 	-- ("-1": a modifier would cut what is cast)
-	near text := (SELECT format('t.%I OPERATOR(%I.%s) $1::%s', "column", nspname, oprname,
+	near text := (SELECT format('t.%I OPERATOR(%I.%s) $1::%s', column_name, nspname, oprname,
 			format_type(type, -1))
 		FROM pg_amop
 			JOIN pg_am a ON a.oid = amopmethod
@@ -314,11 +314,11 @@ DECLARE
 	branches text;
 BEGIN
 	IF tab IS NULL THEN
-		RAISE EXCEPTION 'type % is not the row type of a table', pg_typeof("table")
+		RAISE EXCEPTION 'type % is not the row type of a table', pg_typeof(row_type)
 			USING ERRCODE = 'datatype_mismatch',
 				HINT = 'A null of its row type tells grnnd_search() the table, such as NULL::items.';
 	ELSIF type IS NULL THEN
-		RAISE EXCEPTION 'column "%" of table % does not exist', "column", tab
+		RAISE EXCEPTION 'column "%" of table % does not exist', column_name, tab
 			USING ERRCODE = 'undefined_column';
 	ELSIF near IS NULL THEN
 		RAISE EXCEPTION 'grnnd does not order type % by operator %', format_type(type, NULL), operator

@@ -139,7 +139,7 @@ bounded(FunctionCallInfo fcinfo, int position, const char *name, int most, int o
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must be from 1 to %d", name, most),
-				 errhint("Each row has k neighbors; a search keeps ef candidates.")));
+				 errhint("Each row has k neighbors; a search keeps ef_search candidates.")));
 	return value;
 }
 
@@ -160,7 +160,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 	g->k = bounded(fcinfo, at, "k", GRN_MOST_NEAR, 0);
 	g->farthest = PG_ARGISNULL(at + 2) ? INFINITY : PG_GETARG_FLOAT8(at + 2);
 	g->exact = !PG_ARGISNULL(at + 3) && PG_GETARG_BOOL(at + 3);
-	g->ef = bounded(fcinfo, at + 4, "ef", GRN_MOST_NEAR_EF,
+	g->ef = bounded(fcinfo, at + 4, "ef_search", GRN_MOST_NEAR_EF,
 					Max(DEFAULT_EF_PER_ROW * g->k, DEFAULT_LEAST_EF));
 	if (isnan(g->farthest))
 		ereport(ERROR,
@@ -174,7 +174,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("exact graphs of type %s are not supported", g->key.type->name),
-				 errhint("Without exact, distances are the operator's all the same; a larger ef finds more.")));
+				 errhint("Without exact, distances are the operator's all the same; a larger ef_search finds more.")));
 }
 
 /*

@@ -21,7 +21,7 @@
 #include "parser/parsetree.h"
 
 PG_FUNCTION_INFO_V1(grnnd_on_shard);
-PG_FUNCTION_INFO_V1(grnnd_on_shard_support);
+PG_FUNCTION_INFO_V1(grnnd_internal_on_shard_support);
 
 Datum
 grnnd_on_shard(PG_FUNCTION_ARGS)
@@ -50,7 +50,7 @@ may_be_foreign(PlannerInfo *root, Node *expression)
 }
 
 Datum
-grnnd_on_shard_support(PG_FUNCTION_ARGS)
+grnnd_internal_on_shard_support(PG_FUNCTION_ARGS)
 {
 	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 	Node	   *answer = NULL;

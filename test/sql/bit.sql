@@ -167,8 +167,8 @@ INSERT INTO varying VALUES (B'10');
 -- bits have no length to be brought to 1
 CREATE OPERATOR CLASS bit_cosine_ops FOR TYPE bit USING grnnd AS
 	OPERATOR 1 <~> (bit, bit) FOR ORDER BY float_ops,
-	FUNCTION 1 grnnd_type_bit(internal),
-	FUNCTION 2 grnnd_metric_cosine(internal);
+	FUNCTION 1 grnnd_internal_type_bit(internal),
+	FUNCTION 2 grnnd_internal_metric_cosine(internal);
 CREATE INDEX ON t USING grnnd (b bit_cosine_ops);
 
 DROP SCHEMA test_bit CASCADE;

@@ -117,7 +117,7 @@ CREATE INDEX fitted_v ON fitted USING grnnd ((asked(v)::vector(128))) WITH (layo
 INSERT INTO fitted SELECT id, v FROM t WHERE id BETWEEN 101 AND 1500;
 SET test_cache.ask = on;
 SELECT grnnd_fit('fitted_v');
-SELECT (curve -> -1 ->> 'recall10')::float > 0.5 AS measured FROM grnnd_stats('fitted_v');
+SELECT (recall_curve -> -1 ->> 'recall10')::float > 0.5 AS measured FROM grnnd_stats('fitted_v');
 
 SET client_min_messages = warning;
 DROP SCHEMA test_cache CASCADE;

@@ -49,6 +49,14 @@ DROP ROLE regress_grnnd_none;
 CREATE EXTENSION grnnd_build_server;
 SELECT member, executed_by_all FROM members WHERE extname = 'grnnd_build_server' ORDER BY member COLLATE "C";
 SELECT has_foreign_data_wrapper_privilege('pg_monitor', 'grnnd_build', 'USAGE') AS wrapper_used_by_all;
+-- no name is a reserved word, and functions that PostgreSQL or other functions call say so
+SELECT o.object, o.name, k.catdesc
+FROM (SELECT p.oid::regprocedure::text, unnest(p.proargnames) FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+			JOIN pg_extension e ON e.oid = d.refobjid WHERE d.deptype = 'e' AND e.extname LIKE 'grnnd%'
+		UNION ALL SELECT a.attrelid::regclass::text, a.attname FROM pg_attribute a JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = a.attrelid
+			JOIN pg_extension e ON e.oid = d.refobjid WHERE d.deptype = 'e' AND e.extname LIKE 'grnnd%') o (object, name)
+	JOIN pg_get_keywords() k ON k.word = o.name WHERE k.catcode IN ('R', 'T') ORDER BY 1, 2;
+SELECT member FROM members WHERE executed_by_all = (member LIKE '%grnnd_internal_%') ORDER BY member COLLATE "C";
 DROP EXTENSION grnnd_build_server;
 
 -- an index outlives grnnd_tools

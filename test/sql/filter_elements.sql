@@ -44,7 +44,7 @@ BEGIN
 	SET LOCAL enable_indexscan = on;
 	EXECUTE query INTO by_index;
 	n := coalesce(cardinality(by_index), 0);
-	way := CASE (grnnd_last_filter()).way WHEN 'list' THEN 'list' ELSE 'no list' END;
+	way := (SELECT CASE method WHEN 'list' THEN 'list' ELSE 'no list' END FROM grnnd_last_scan());
 	SELECT count(*) INTO differ FROM ((SELECT unnest(by_index) EXCEPT ALL SELECT unnest(by_table))
 		UNION ALL (SELECT unnest(by_table) EXCEPT ALL SELECT unnest(by_index))) d;
 END $$;
@@ -68,7 +68,7 @@ SELECT c.condition, t.* FROM unnest(ARRAY['tags @> ''{1017}''', 'tags @> ''{9003
 INSERT INTO built SELECT 30000, NULL, ARRAY['long', string_agg(md5(j::text), '')], place_of(30000), 0 FROM generate_series(1, 300) j;
 SELECT t.* FROM unnest('{built,filled}'::text[]) name, try(name, 'words @> ''{long}''') t;
 -- an update of another column alone adds nothing to lists, though its row is a new one
-CREATE FUNCTION list_bytes() RETURNS float8 LANGUAGE sql AS $$ SELECT (parts ->> 'filters')::float8 FROM grnnd_stats('built_idx') $$;
+CREATE FUNCTION list_bytes() RETURNS float8 LANGUAGE sql AS $$ SELECT (bytes_by_part ->> 'filters')::float8 FROM grnnd_stats('built_idx') $$;
 SELECT list_bytes() AS before \gset
 UPDATE built SET other = 1 WHERE id <= 1500;
 SELECT list_bytes() - :before AS more;

@@ -40,7 +40,7 @@ BEGIN
 		SET LOCAL enable_seqscan = off;
 		EXECUTE text_of INTO found;
 		SET LOCAL enable_seqscan = on;
-		seen := array_append(seen, (grnnd_last_filter()).way);
+		seen := array_append(seen, (grnnd_last_scan()).method);
 		wanted := wanted + coalesce(cardinality(exact), 0);
 		hits := hits + (SELECT count(*) FROM unnest(found) f WHERE f = ANY (exact));
 		IF coalesce(cardinality(found), 0) <> coalesce(cardinality(exact), 0) THEN
@@ -63,18 +63,18 @@ SELECT condition, r.* FROM fs_conditions, fs_recall(condition) r ORDER BY number
 BEGIN;
 SET LOCAL enable_seqscan = off;
 SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10) s;
-SELECT way FROM grnnd_last_filter();
+SELECT method FROM grnnd_last_scan();
 SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 500) s;
-SELECT way FROM grnnd_last_filter();
+SELECT method FROM grnnd_last_scan();
 SET LOCAL grnnd.ef_search = 400;
 SELECT count(*) FROM (SELECT id FROM fs WHERE c = 2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10) s;
-SELECT way FROM grnnd_last_filter();
+SELECT method FROM grnnd_last_scan();
 -- a range that ends before it begins is not sought
 PREPARE fs_between(int, int) AS
 	SELECT id FROM fs WHERE w BETWEEN $1 AND $2 ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 10;
 SET LOCAL plan_cache_mode = force_generic_plan;
 EXECUTE fs_between(300, 299);
-SELECT * FROM grnnd_last_filter();
+SELECT * FROM grnnd_last_scan();
 COMMIT;
 
 -- rows that come one by one, more of a value than its list has room for, and new values
@@ -125,11 +125,11 @@ SET LOCAL enable_seqscan = off;
 SELECT array_agg(id) AS some FROM fs WHERE id % 8 = 1 \gset
 SELECT count(*) = cardinality(:'some'::int[]) AS all_rows FROM
 	(SELECT id FROM fs WHERE w = ANY (:'some') ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
-SELECT (grnnd_last_filter()).way;
+SELECT (grnnd_last_scan()).method;
 SET LOCAL grnnd.max_scan_tuples = 11000;
 SELECT count(*) > 0.98 * cardinality(:'some'::int[]) AS most_rows FROM
 	(SELECT id FROM fs WHERE w = ANY (:'some') ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 100000) s;
-SELECT way, visits < 11000 AS ended_before FROM grnnd_last_filter();
+SELECT method, records_visited < 11000 AS ended_before FROM grnnd_last_scan();
 COMMIT;
 
 -- ranges of other types, by lists: all rows, of those that the build saw and of later ones
@@ -157,7 +157,7 @@ BEGIN
 		SET LOCAL enable_indexscan = on;
 		SET LOCAL enable_seqscan = off;
 		EXECUTE query INTO by_index;
-		way := (grnnd_last_filter()).way;
+		way := (grnnd_last_scan()).method;
 		RETURN NEXT;
 	END LOOP;
 END $$;

@@ -24,7 +24,7 @@ BEGIN
 		share := (ranked(t, 'v', '<->', 'SELECT v FROM queries', 10, 'c = ' || i)).recall;
 		RETURN NEXT format('%s, c = %s: %s', t, i, CASE WHEN share > 0.93 THEN 'good' ELSE share::text END);
 	END LOOP;
-	RETURN QUERY EXECUTE format('SELECT what FROM grnnd_check(%L, true)', t || '_idx');
+	RETURN QUERY EXECUTE format('SELECT problem FROM grnnd_check(%L, true)', t || '_idx');
 END $$;
 SET grnnd.ef_search = 20;
 SELECT * FROM try('exact', 'WITH (layout = exact)');

@@ -13,21 +13,22 @@ RESET client_min_messages;
 CREATE TABLE ls AS SELECT id, v::vector(32) FROM points(1, 3000, 32, 1);
 CREATE INDEX ls_exact ON ls USING grnnd (v) WITH (layout = exact);
 SET enable_seqscan = off;
+SELECT * FROM grnnd_last_scan();
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
-SELECT index, ef, visits BETWEEN 40 AND 80 AS visits, pages BETWEEN visits AND visits + 2 AS pages,
-	reranked, all_rows, way FROM grnnd_last_scan();
+SELECT index, ef_search, method, records_visited BETWEEN 40 AND 80 AS visited,
+	pages_read BETWEEN records_visited AND records_visited + 2 AS pages, list_pages_read, rows_rechecked FROM grnnd_last_scan();
 -- the width that LIMIT asks for
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 100) s;
-SELECT index, ef, visits BETWEEN 200 AND 300 AS visits FROM grnnd_last_scan();
+SELECT index, ef_search, records_visited BETWEEN 200 AND 300 AS visited FROM grnnd_last_scan();
 -- all rows
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 3000) s;
-SELECT index, all_rows, way FROM grnnd_last_scan();
+SELECT index, method FROM grnnd_last_scan();
 -- a range that has no row, one that has a few, and one written as a similarity end with the search
 CREATE FUNCTION ranged(condition text, most bigint DEFAULT 100, OUT rows bigint, OUT few boolean, OUT all_rows boolean) LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('SELECT count(*) FROM (SELECT FROM ls WHERE %s ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 100) s', condition)
 		INTO rows;
-	SELECT s.visits < most AND s.ef = 40, s.all_rows INTO few, all_rows FROM grnnd_last_scan() s;
+	SELECT s.records_visited < most AND s.ef_search = 40, s.method LIKE '%all rows' INTO few, all_rows FROM grnnd_last_scan() s;
 END $$;
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0');
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001');
@@ -37,7 +38,7 @@ SELECT * FROM ranged('1 - (v <-> (SELECT v FROM ls WHERE id = 5)) > 0.9999');
 DROP INDEX ls_exact;
 CREATE INDEX ls_compact ON ls USING grnnd (v) WITH (layout = compact);
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
-SELECT index, ef, reranked BETWEEN 10 AND 200 AS reranked, all_rows FROM grnnd_last_scan();
+SELECT index, ef_search, method, rows_rechecked BETWEEN 10 AND 200 AS rechecked FROM grnnd_last_scan();
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0', 1200);
 SELECT * FROM ranged('v <-> (SELECT v FROM ls WHERE id = 5) < 0.0001', 1200);
 -- with a condition on a filter column: by the list of a value
@@ -46,18 +47,17 @@ ALTER TABLE ls ADD tenant int;
 UPDATE ls SET tenant = CASE WHEN id <= 40 THEN 1 ELSE 2 END;
 CREATE INDEX ls_filtered ON ls USING grnnd (v, tenant);
 SELECT count(*) FROM (SELECT FROM ls WHERE tenant = 1 ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
-SELECT index, way = (grnnd_last_filter()).way AS same, way FROM grnnd_last_scan();
+SELECT index, method, list_pages_read > 0 AS list_read FROM grnnd_last_scan();
 -- a rollback forgets nothing
 BEGIN;
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 ROLLBACK;
-SELECT index, way FROM grnnd_last_scan();
-SELECT way FROM grnnd_last_filter();
+SELECT index, method FROM grnnd_last_scan();
 -- another user sees nothing of it, by whatever he becomes the current user
 CREATE ROLE last_scan_other;
 GRANT ALL ON SCHEMA test_last_scan TO last_scan_other;
 GRANT SELECT ON ls TO last_scan_other;
-CREATE FUNCTION seen() RETURNS text LANGUAGE sql AS $$ SELECT format('%s, %s', (grnnd_last_scan()).way, (grnnd_last_filter()).way) $$;
+CREATE FUNCTION seen() RETURNS text LANGUAGE sql AS $$ SELECT coalesce((SELECT method FROM grnnd_last_scan()), 'no row') $$;
 CREATE FUNCTION seen_by_definer() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT seen() $$;
 ALTER FUNCTION seen_by_definer OWNER TO last_scan_other;
 ALTER FUNCTION seen_by_definer SET search_path = test_last_scan, public;

@@ -79,7 +79,7 @@ RESET ROLE;
 SELECT a.relname, a.definition, a.space, a.comment FROM definitions a JOIN before b USING (relname)
 WHERE a.definition <> b.definition ORDER BY 1;
 SELECT * FROM list('Test migrate', 'items');
-SELECT c.relname, p.what FROM pg_class c JOIN pg_am a ON a.oid = relam AND amname = 'grnnd',
+SELECT c.relname, p.problem FROM pg_class c JOIN pg_am a ON a.oid = relam AND amname = 'grnnd',
 	grnnd_check(c.oid, true) p WHERE relkind = 'i';
 
 -- by CALL

@@ -20,8 +20,8 @@ CREATE OPERATOR CLASS no_function FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops;
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'no_function';
 CREATE OPERATOR CLASS no_operator FOR TYPE vector USING grnnd AS
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'no_operator';
 CREATE OPERATOR CLASS no_member FOR TYPE vector USING grnnd AS
 	STORAGE vector;
@@ -30,23 +30,23 @@ SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'no_member';
 -- a support function of another type, or of another signature
 CREATE OPERATOR CLASS other_type FOR TYPE halfvec USING grnnd AS
 	OPERATOR 1 <-> (halfvec, halfvec) FOR ORDER BY float_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'other_type';
 CREATE OPERATOR CLASS other_function FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
 	FUNCTION 1 l2_distance(vector, vector),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'other_function';
 -- type and metric in each other's places, and one of them alone
 CREATE OPERATOR CLASS swapped FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
-	FUNCTION 1 grnnd_metric_l2(internal),
-	FUNCTION 2 grnnd_type_vector(internal);
+	FUNCTION 1 grnnd_internal_metric_l2(internal),
+	FUNCTION 2 grnnd_internal_type_vector(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'swapped';
 CREATE OPERATOR CLASS no_metric FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
-	FUNCTION 1 grnnd_type_vector(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'no_metric';
 
 -- an index cannot be made with them
@@ -65,26 +65,26 @@ CREATE FUNCTION int_distance(vector, vector) RETURNS integer
 CREATE OPERATOR <~> (LEFTARG = vector, RIGHTARG = vector, FUNCTION = int_distance);
 CREATE OPERATOR CLASS other_result FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <~> (vector, vector) FOR ORDER BY integer_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'other_result';
 CREATE OPERATOR CLASS search FOR TYPE vector USING grnnd AS
 	OPERATOR 1 = (vector, vector),
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 CREATE OPERATOR CLASS many FOR TYPE vector USING grnnd AS
 	OPERATOR 2 <-> (vector, vector) FOR ORDER BY float_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 CREATE OPERATOR CLASS many FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
-	FUNCTION 3 grnnd_type_vector(internal);
+	FUNCTION 3 grnnd_internal_type_vector(internal);
 
 CREATE OPERATOR CLASS many FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <-> (vector, vector) FOR ORDER BY float_ops,
 	OPERATOR 4 = (vector, vector),
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 ALTER OPERATOR FAMILY vector_l2_ops USING grnnd ADD OPERATOR 4 = (vector, vector);
 
 -- filter columns: any type with a hash function has equality, and nothing more
@@ -127,8 +127,8 @@ CREATE FUNCTION my_distance(vector, vector) RETURNS float8
 CREATE OPERATOR <~~> (LEFTARG = vector, RIGHTARG = vector, FUNCTION = my_distance);
 CREATE OPERATOR CLASS mine FOR TYPE vector USING grnnd AS
 	OPERATOR 1 <~~> (vector, vector) FOR ORDER BY float_ops,
-	FUNCTION 1 grnnd_type_vector(internal),
-	FUNCTION 2 grnnd_metric_l2(internal);
+	FUNCTION 1 grnnd_internal_type_vector(internal),
+	FUNCTION 2 grnnd_internal_metric_l2(internal);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'mine';
 DROP OPERATOR <~~> (vector, vector);
 

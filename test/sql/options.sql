@@ -56,7 +56,7 @@ SET search_path = test_options, public;
 DROP ROLE grnnd_regress_user;
 
 -- devices: on a machine without any, the reason
-SELECT count(*) > 0 AS answered, bool_and((problem IS NULL) = (name IS NOT NULL AND memory > 0)) AS sensible
+SELECT count(*) > 0 AS answered, bool_and((problem IS NULL) = (name IS NOT NULL AND memory_bytes > 0)) AS sensible
 FROM grnnd_devices();
 SET grnnd.builder_path = '/no/such/program';
 SELECT * FROM grnnd_devices();

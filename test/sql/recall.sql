@@ -136,7 +136,7 @@ CREATE TABLE same AS SELECT ARRAY[i % 50]::vector(1) AS v, i::bigint AS a, i::bi
 CREATE INDEX same_v ON same USING grnnd (v, a, b, c, d) WITH (degree = 8);
 SELECT width AS same FROM grnnd_recall('same_v', queries => 1) \gset
 SET grnnd.target_recall = 0.99;
-SELECT (SELECT curve FROM grnnd_stats('same_v')) AS curve, width > 40 AS wider, width = :same AS same
+SELECT (SELECT recall_curve FROM grnnd_stats('same_v')) AS curve, width > 40 AS wider, width = :same AS same
 	FROM grnnd_recall('same_v', queries => 1);
 RESET grnnd.target_recall;
 DROP TABLE same;

@@ -76,28 +76,28 @@ SELECT setseed(.3);
 CREATE TABLE coarse AS SELECT (SELECT array_agg(CASE WHEN j <= 416 THEN 5 ELSE random() * 4 - 2 + i * 0 END ORDER BY j)
 	FROM generate_series(1, 420) j)::vector(420) AS v FROM generate_series(1, 2500) i;
 CREATE INDEX coarse_ip ON coarse USING grnnd (v vector_ip_ops);
-SELECT layout, advice FROM grnnd_stats('coarse_ip');
+SELECT stored_as, advice FROM grnnd_stats('coarse_ip');
 SELECT recall > .95 AS found FROM grnnd_recall('coarse_ip', 10, 100, 100);
 -- differences have little of it, so by Euclidean distance they stay rounded
 CREATE INDEX coarse_l2 ON coarse USING grnnd (v vector_l2_ops);
-SELECT layout, advice FROM grnnd_stats('coarse_l2');
+SELECT stored_as, advice FROM grnnd_stats('coarse_l2');
 SELECT recall > .95 AS found FROM grnnd_recall('coarse_l2', 10, 100, 100);
 -- of few rows, too
 CREATE TABLE small AS SELECT * FROM coarse LIMIT 800;
 CREATE INDEX small_ip ON small USING grnnd (v vector_ip_ops);
-SELECT layout, advice FROM grnnd_stats('small_ip');
+SELECT stored_as, advice FROM grnnd_stats('small_ip');
 SELECT recall > .95 AS found FROM grnnd_recall('small_ip', 10, 100, 100);
 -- 4 bits of 700 numbers, of which one is large in half of the rows: 8 bits would hide them as well
 CREATE TABLE halves AS SELECT (SELECT array_agg(CASE WHEN j = 1 THEN i % 2 * 10000 ELSE random() * 0.1 END ORDER BY j)
 	FROM generate_series(1, 700) j)::vector(700) AS v FROM generate_series(1, 1500) i;
 CREATE INDEX halves_idx ON halves USING grnnd (v vector_l2_ops);
-SELECT layout, advice FROM grnnd_stats('halves_idx');
+SELECT stored_as, advice FROM grnnd_stats('halves_idx');
 SELECT recall > .9 AS found FROM grnnd_recall('halves_idx', 10, 100, 100);
 -- an eighth of the rows alone, which come in turn
 CREATE TABLE eighth AS SELECT i, (SELECT array_agg(CASE WHEN j > 1 THEN random() * 0.1 WHEN i % 8 = 0 THEN 10000 ELSE 0 END ORDER BY j)
 	FROM generate_series(1, 64) j)::vector(64) AS v FROM generate_series(1, 6000) i;
 CREATE INDEX eighth_idx ON eighth USING grnnd (v vector_l2_ops);
-SELECT layout, advice FROM grnnd_stats('eighth_idx');
+SELECT stored_as, advice FROM grnnd_stats('eighth_idx');
 SELECT recall > .95 AS found FROM grnnd_recall('eighth_idx', 10, 100, 100);
 -- tight clusters of rows that memory is not going to hold: there is no graph yet by which to see it
 CREATE TABLE tight AS SELECT (SELECT array_agg(hashint4(i % 100 * 24 + j)::float8 / 2e9 + (random() - 0.5) / 200 ORDER BY j)
@@ -105,13 +105,13 @@ CREATE TABLE tight AS SELECT (SELECT array_agg(hashint4(i % 100 * 24 + j)::float
 SET maintenance_work_mem = '1MB';
 SET grnnd.build_memory_limit = '1MB';
 CREATE INDEX tight_idx ON tight USING grnnd (v vector_l2_ops);
-SELECT layout, advice FROM grnnd_stats('tight_idx');
+SELECT stored_as, advice FROM grnnd_stats('tight_idx');
 SELECT recall > .95 AS found FROM grnnd_recall('tight_idx', 10, 100, 100);
 -- and of those that lie apart
 CREATE TABLE apart AS SELECT (SELECT array_agg(random() + i * 0 ORDER BY j) FROM generate_series(1, 24) j)::vector(24) AS v
 	FROM generate_series(1, 12000) i;
 CREATE INDEX apart_idx ON apart USING grnnd (v vector_l2_ops);
-SELECT layout, advice FROM grnnd_stats('apart_idx');
+SELECT stored_as, advice FROM grnnd_stats('apart_idx');
 RESET maintenance_work_mem;
 RESET grnnd.build_memory_limit;
 

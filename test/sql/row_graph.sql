@@ -67,7 +67,7 @@ CREATE TABLE truth AS SELECT item, max(distance) AS far, count(*) AS n
 	FROM grnnd_graph('glosses', 'v', 10, 'cosine', exact => true) GROUP BY item;
 SELECT sum(n) FROM truth;
 CREATE FUNCTION gloss_recall(ef int) RETURNS float8 LANGUAGE sql RETURN
-	(SELECT count(*) / 15000.0 FROM grnnd_graph('glosses', 'v', 10, 'cosine', ef => ef) g JOIN truth USING (item)
+	(SELECT count(*) / 15000.0 FROM grnnd_graph('glosses', 'v', 10, 'cosine', ef_search => ef) g JOIN truth USING (item)
 		WHERE distance <= far + 1e-6);
 SELECT gloss_recall(NULL) > 0.97 AS usual, gloss_recall(100) > 0.995 AS wide;
 SET maintenance_work_mem = '1MB';
@@ -186,7 +186,7 @@ CREATE TABLE child () INHERITS (parent);
 CREATE INDEX few_id ON few (id);
 INSERT INTO few VALUES (NULL, '[4,4,4]');
 SELECT state('SELECT * FROM grnnd_graph' || call) FROM unnest(ARRAY[
-	$$('t', 'v', 0)$$, $$('t', 'v', 1001)$$, $$('t', 'v', NULL)$$, $$(NULL, 'v')$$, $$('t', 'v', ef => 0)$$,
+	$$('t', 'v', 0)$$, $$('t', 'v', 1001)$$, $$('t', 'v', NULL)$$, $$(NULL, 'v')$$, $$('t', 'v', ef_search => 0)$$,
 	$$('t', 'v', max_distance => 'NaN')$$, $$('t', 'w')$$, $$('t', 'ctid')$$, $$('t', 'id')$$, $$('t', 'v', 3, 'near')$$,
 	$$('t', 'v', 3, 'hamming')$$, $$('t', 'v', 3, 'halfvec_l2_ops')$$, $$('t', 's', exact => true)$$, $$('nothing', 'v')$$,
 	$$(0::oid::regclass, 'v')$$, $$('few_id', 'id')$$, $$('shown', 'v')$$, $$('parts', 'p')$$, $$('parent', 'v')$$,

@@ -76,7 +76,7 @@ BEGIN
 		good := a.recall >= 0.95;
 		rows := a.rows;
 		disordered := a.disordered;
-		SELECT string_agg(what, '; ') INTO found FROM grnnd_check('probe', true);
+		SELECT string_agg(problem, '; ') INTO found FROM grnnd_check('probe', true);
 		RETURN NEXT;
 		DROP INDEX probe;
 	END LOOP;
@@ -109,7 +109,7 @@ BEGIN
 		EXECUTE format('CREATE INDEX probe ON t USING grnnd (v sparsevec_ip_ops) WITH (layout = %s)', name);
 		SELECT * INTO a FROM against_sort('t', 'v', '<#>', 'SELECT sparse(20000 + i, 24, 30000) FROM generate_series(1, 20) i', 10);
 		INSERT INTO layouts SELECT name, pg_relation_size('probe') / 1000, a.recall, a.disordered,
-			(SELECT string_agg(what, '; ') FROM grnnd_check('probe', true));
+			(SELECT string_agg(problem, '; ') FROM grnnd_check('probe', true));
 		DROP INDEX probe;
 	END LOOP;
 END $$;
@@ -121,8 +121,8 @@ RESET grnnd.ef_search;
 SET enable_seqscan = off;
 CREATE INDEX t_v ON t USING grnnd (v);
 -- recall among sketches is not measured, that of rows is, at the end of the build
-SELECT (curve->0->>'queries')::int >= 8 AS queries, (seconds->>'recall')::float8 > 0 AS seconds, (curve->4->>'recall10')::float8 - r.recall BETWEEN -0.1 AND 0.1 AS near,
-	(curve->4->>'recall100')::float8 BETWEEN 0.5 AND 1 AS many, (curve->1->>'visits')::float8 > 20 AS visits
+SELECT (recall_curve->0->>'queries')::int >= 8 AS queries, (build_seconds->>'recall')::float8 > 0 AS seconds, (recall_curve->4->>'recall10')::float8 - r.recall BETWEEN -0.1 AND 0.1 AS near,
+	(recall_curve->4->>'recall100')::float8 BETWEEN 0.5 AND 1 AS many, (recall_curve->1->>'records_visited')::float8 > 20 AS visits
 FROM grnnd_stats('t_v'), grnnd_recall('t_v', 10, 160) r;
 SELECT count(DISTINCT width) AS widths, min(recall - target) > -0.1 AS good
 FROM (VALUES (0.8), (0.99)) w (target),
@@ -132,14 +132,14 @@ RESET grnnd.target_recall;
 -- and when the index has grown, by grnnd_fit(), not by VACUUM; one of few rows has no curve
 CREATE TABLE grown WITH (autovacuum_enabled = off) AS SELECT id, v FROM t WHERE id <= 900;
 CREATE INDEX grown_v ON grown USING grnnd (v);
-SELECT curve FROM grnnd_stats('grown_v');
+SELECT recall_curve FROM grnnd_stats('grown_v');
 INSERT INTO grown SELECT i, sparse(i, 24, 30000) FROM generate_series(2001, 2400) i;
 VACUUM (INDEX_CLEANUP on) grown;
-SELECT curve FROM grnnd_stats('grown_v');
+SELECT recall_curve FROM grnnd_stats('grown_v');
 SELECT grnnd_fit('grown_v');
-SELECT curve->0->'queries' AS queries FROM grnnd_stats('grown_v');
+SELECT recall_curve->0->'queries' AS queries FROM grnnd_stats('grown_v');
 REINDEX INDEX CONCURRENTLY grown_v;
-SELECT (curve->0->>'queries')::int BETWEEN 8 AND 399 AS built FROM grnnd_stats('grown_v');
+SELECT (recall_curve->0->>'queries')::int BETWEEN 8 AND 399 AS built FROM grnnd_stats('grown_v');
 DROP TABLE grown;
 -- what stands for rows of few dimensions is the rows: by all operators but L1's
 CREATE TABLE few WITH (autovacuum_enabled = off) AS SELECT i AS id, sparse(i, 24, 400)::sparsevec(400) AS v FROM generate_series(1, 2500) i;
@@ -151,7 +151,7 @@ BEGIN
 		EXECUTE format('CREATE INDEX few_%s ON few USING grnnd (v sparsevec_%1$s_ops)', class);
 	END LOOP;
 END $$;
-SELECT class, (curve->0->>'queries')::int > 0 AS measured, (SELECT max((point->>'recall10')::float8) > 0.97 FROM jsonb_array_elements(curve) point) AS high
+SELECT class, (recall_curve->0->>'queries')::int > 0 AS measured, (SELECT max((point->>'recall10')::float8) > 0.97 FROM jsonb_array_elements(recall_curve) point) AS high
 FROM unnest('{l2,ip,cosine,l1}'::text[]) class, LATERAL grnnd_stats(('few_' || class)::regclass);
 DROP INDEX few_l2, few_ip, few_l1;
 SET enable_seqscan = off;
@@ -161,12 +161,12 @@ FROM (VALUES (0.9), (0.97)) w (target),
 	LATERAL grnnd_recall('few_cosine', 10, queries => 100 + 0 * length(s.set_config)) r;
 RESET grnnd.target_recall;
 -- grown, too
-SELECT curve AS built FROM grnnd_stats('few_cosine') \gset
+SELECT recall_curve AS built FROM grnnd_stats('few_cosine') \gset
 SET grnnd.background_fit = off;
 INSERT INTO few SELECT i, sparse(i, 24, 400) FROM generate_series(2501, 5000) i;
 SELECT grnnd_fit('few_cosine');
 RESET grnnd.background_fit;
-SELECT curve <> :'built' AS anew FROM grnnd_stats('few_cosine');
+SELECT recall_curve <> :'built' AS anew FROM grnnd_stats('few_cosine');
 DROP TABLE few;
 EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY v <-> '{1:1}/30000' LIMIT 3;
 SELECT id, v <-> sparse(7, 24, 30000) AS d FROM t ORDER BY v <-> sparse(7, 24, 30000) LIMIT 1;
@@ -220,8 +220,8 @@ BEGIN
 		hits := hits + (WITH x AS MATERIALIZED (SELECT id FROM f WHERE third = 1 ORDER BY v <=> q LIMIT 10)
 			SELECT count(*) FROM x JOIN (SELECT id FROM f WHERE third = 1 ORDER BY (v <=> q) + 0 LIMIT 10) y USING (id));
 		SELECT * INTO s FROM grnnd_last_scan();
-		visits := visits + s.visits;
-		all_rows := all_rows + s.all_rows::int;
+		visits := visits + s.records_visited;
+		all_rows := all_rows + (s.method LIKE '%all rows')::int;
 	END LOOP;
 	recall := round(hits / (10.0 * n), 2);
 	visits := round(visits / n);

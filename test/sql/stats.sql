@@ -18,51 +18,52 @@ CREATE TABLE t WITH (autovacuum_enabled = off) AS SELECT id, v::vector(32), id %
 -- equal rows share a node
 INSERT INTO t SELECT 10000 + i, (SELECT v FROM t WHERE id = 5), 0 FROM generate_series(1, 200) i;
 CREATE INDEX t_v ON t USING grnnd (v) WITH (degree = 24, seed = 3);
-SELECT format, dimensions, layout, rows, nodes, dead_share, chained > 0 AS chained, degree_mean BETWEEN 12 AND 24 AS degree,
-	cardinality(degrees) AS degrees, (SELECT sum(d) FROM unnest(degrees) d) AS counted, unreachable, rounded,
-	split_part(codes, ':', 1) AS codes, advice, device, built > now() - interval '1 day' AS built, build_rows
+SELECT format, dimensions, layout, stored_as, estimated_rows, estimated_nodes, dead_share, estimated_chain_records > 0 AS chained,
+	mean_degree BETWEEN 12 AND 24 AS degree, cardinality(degree_histogram) AS degrees,
+	(SELECT sum(d) FROM unnest(degree_histogram) d) AS counted, unreachable_nodes, estimated_rounded,
+	split_part(codes, ':', 1) AS codes, advice, build_device, built_at > now() - interval '1 day' AS built, build_rows
 FROM grnnd_stats('t_v', true);
 -- the parts are the whole
-SELECT bytes = pg_relation_size('t_v') AS bytes, (SELECT sum(value::bigint) FROM jsonb_each_text(parts)) - bytes AS apart,
-	(SELECT string_agg(key, ' ' ORDER BY key) FROM jsonb_each_text(parts)) AS parts
+SELECT index_bytes = pg_relation_size('t_v') AS bytes, (SELECT sum(value::bigint) FROM jsonb_each_text(bytes_by_part)) - index_bytes AS apart,
+	(SELECT string_agg(key, ' ' ORDER BY key) FROM jsonb_each_text(bytes_by_part)) AS parts
 FROM grnnd_stats('t_v');
-SELECT parameters->>'degree' AS degree, parameters->>'seed' AS seed, parameters->>'threads' AS threads,
-	(SELECT bool_and(value::float8 >= 0) FROM jsonb_each_text(seconds)) AS seconds, (SELECT count(*) FROM jsonb_object_keys(seconds)) AS steps
+SELECT build_parameters->>'degree' AS degree, build_parameters->>'seed' AS seed, build_parameters->>'threads' AS threads,
+	(SELECT bool_and(value::float8 >= 0) FROM jsonb_each_text(build_seconds)) AS seconds, (SELECT count(*) FROM jsonb_object_keys(build_seconds)) AS steps
 FROM grnnd_stats('t_v');
 -- the curve rises, and its searches take longer
-SELECT count(*), bool_and(recall >= before - 0.02) AS rises, bool_and(visits > fewer) AS visits, max(recall) > 0.99 AS high
+SELECT count(*), bool_and(recall >= before - 0.02) AS rises, bool_and(visited > fewer) AS visited, max(recall) > 0.99 AS high
 FROM (SELECT (point->>'recall10')::float8 AS recall, lag((point->>'recall10')::float8, 1, 0::float8) OVER w AS before,
-		(point->>'visits')::float8 AS visits, lag((point->>'visits')::float8, 1, 0::float8) OVER w AS fewer
-	FROM grnnd_stats('t_v'), jsonb_array_elements(curve) point WINDOW w AS (ORDER BY (point->>'ef')::int)) p;
+		(point->>'records_visited')::float8 AS visited, lag((point->>'records_visited')::float8, 1, 0::float8) OVER w AS fewer
+	FROM grnnd_stats('t_v'), jsonb_array_elements(recall_curve) point WINDOW w AS (ORDER BY (point->>'ef_search')::int)) p;
 -- a sample of an index with dead rows, and what is to be done
 DELETE FROM t WHERE id % 2 = 0 AND id <= 3000;
 VACUUM (INDEX_CLEANUP on) t;
-SELECT rows, nodes, unreachable FROM grnnd_stats('t_v', true);
-SELECT rows BETWEEN 1690 AND 1710 AS rows, unreachable, advice FROM grnnd_stats('t_v');
+SELECT estimated_rows, estimated_nodes, unreachable_nodes FROM grnnd_stats('t_v', true);
+SELECT estimated_rows BETWEEN 1690 AND 1710 AS rows, unreachable_nodes, advice FROM grnnd_stats('t_v');
 INSERT INTO t SELECT id, v::vector(32), 1 FROM points(4001, 10000, 32, 1);
-SELECT rows, unreachable, advice FROM grnnd_stats('t_v', true);
+SELECT estimated_rows, unreachable_nodes, advice FROM grnnd_stats('t_v', true);
 SELECT grnnd_fit('t_v');
 SELECT advice FROM grnnd_stats('t_v');
 CREATE TABLE late (v vector(32));
 CREATE INDEX late_v ON late USING grnnd (v);
-SELECT rows, nodes, device, build_rows, curve FROM grnnd_stats('late_v', true);
+SELECT estimated_rows, estimated_nodes, build_device, build_rows, recall_curve, ef_search, estimated_recall FROM grnnd_stats('late_v', true);
 INSERT INTO late SELECT v FROM points(1, 50, 32, 1);
-SELECT rows, codes, advice FROM grnnd_stats('late_v', true);
+SELECT estimated_rows, codes, advice FROM grnnd_stats('late_v', true);
 
 -- all that the user may ask about
 CREATE TABLE parted (v vector(3), part int) PARTITION BY LIST (part);
 CREATE TABLE parted1 PARTITION OF parted FOR VALUES IN (1);
 CREATE INDEX parted_v ON parted USING grnnd (v);
-SELECT index, "table", rows FROM grnnd_indexes WHERE index::text !~ '\.' ORDER BY index::text;
+SELECT index, table_name, estimated_rows, size, layout, ef_search, state, advice FROM grnnd_indexes WHERE index::text !~ '\.' ORDER BY index::text;
 CREATE ROLE stats_reader;
 GRANT USAGE ON SCHEMA test_stats TO stats_reader;
 SET ROLE stats_reader;
-SELECT index, rows FROM grnnd_indexes WHERE index::text = 't_v';
+SELECT index, estimated_rows FROM grnnd_indexes WHERE index::text = 't_v';
 SELECT grnnd_stats('t_v');
 RESET ROLE;
 GRANT pg_stat_scan_tables TO stats_reader;
 SET ROLE stats_reader;
-SELECT nodes FROM grnnd_stats('late_v', true);
+SELECT estimated_nodes FROM grnnd_stats('late_v', true);
 RESET ROLE;
 
 -- a table stands for its index, with the rights of the index, and with several of them for none
@@ -83,8 +84,8 @@ SELECT grnnd_stats('pg_am');
 -- an index that is not valid has a row that says so, and is not meant where another one is
 CREATE FUNCTION fails(vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
 CREATE INDEX CONCURRENTLY late_failed ON late USING grnnd ((fails(v)::vector(3)));
-SELECT bytes = pg_relation_size(index) AS bytes, rows, advice FROM grnnd_indexes WHERE index::text = 'late_failed';
-SELECT rows FROM grnnd_stats('late');
+SELECT size = pg_size_pretty(pg_relation_size(index)) AS size, estimated_rows, state, advice FROM grnnd_indexes WHERE index::text = 'late_failed';
+SELECT estimated_rows FROM grnnd_stats('late');
 DROP INDEX late_v;
 SELECT grnnd_stats('late');
 DROP INDEX late_failed;
@@ -102,7 +103,7 @@ CREATE FUNCTION width(k int DEFAULT 10) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
 	SET LOCAL enable_seqscan = off;
 	EXECUTE format('SELECT FROM late ORDER BY v <-> (SELECT v FROM t LIMIT 1) LIMIT %s', k);
-	RETURN (grnnd_last_scan()).ef;
+	RETURN (grnnd_last_scan()).ef_search;
 END $$;
 DROP INDEX late_v;
 INSERT INTO late SELECT v FROM points(51, 3000, 32, 1);
@@ -156,7 +157,7 @@ RESET grnnd.target_recall;
 CREATE TABLE grown (id int, v vector(32)) WITH (autovacuum_enabled = off);
 INSERT INTO grown SELECT id, v FROM points(1, 2000, 32, 1);
 CREATE INDEX grown_v ON grown USING grnnd (v);
-CREATE FUNCTION curve() RETURNS jsonb LANGUAGE sql AS $$ SELECT curve FROM grnnd_stats('grown_v') $$;
+CREATE FUNCTION curve() RETURNS jsonb LANGUAGE sql AS $$ SELECT recall_curve FROM grnnd_stats('grown_v') $$;
 SELECT curve() AS built \gset
 SELECT grnnd_fit('grown_v');
 SELECT curve() = :'built' AS kept;
@@ -196,7 +197,7 @@ BEGIN
 	SET LOCAL enable_seqscan = off;
 	SET LOCAL grnnd.target_recall = 0.95;
 	EXECUTE format('SELECT FROM pairs WHERE %s ORDER BY v <-> (SELECT v FROM pairs LIMIT 1) LIMIT %s', filter, k);
-	RETURN (grnnd_last_scan()).ef;
+	RETURN (grnnd_last_scan()).ef_search;
 END $$;
 SELECT width_of_pairs(1) / width_of_pairs(10) BETWEEN 0.4 AND 0.75 AS narrower,
 	width_of_pairs(3) BETWEEN width_of_pairs(1) + 1 AND width_of_pairs(10) - 1 AS between,

@@ -97,7 +97,7 @@ CREATE TABLE sizes (round int, filters bigint);
 \set ECHO none
 SELECT CASE step
 	WHEN 4 THEN 'VACUUM status'
-	WHEN 5 THEN format('INSERT INTO sizes SELECT %s, (parts ->> ''filters'')::bigint FROM grnnd_stats(''status_idx'', true)', round)
+	WHEN 5 THEN format('INSERT INTO sizes SELECT %s, (bytes_by_part ->> ''filters'')::bigint FROM grnnd_stats(''status_idx'', true)', round)
 	ELSE format('UPDATE status SET s = (id + %1$s) %% 23, tags = ARRAY[(id + %1$s) %% 29, 100, 1000 + (id * 7 + %1$s) %% 31]', 3 * round + step) END
 FROM generate_series(1, 10) round, generate_series(1, 5) step ORDER BY round, step
 \gexec

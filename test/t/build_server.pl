@@ -231,7 +231,7 @@ like(as('cpu', q(LOAD 'grnnd_build_server'; SET ROLE owner; SET grnnd_build_serv
 	'a limit of superusers');
 like(as('cpu', q(SET ROLE owner; CREATE SERVER own FOREIGN DATA WRAPPER grnnd_build)), qr/42501: permission denied for foreign-data wrapper/,
 	'a wrapper that is granted');
-like(as('cpu', q(SET ROLE owner; SELECT grnnd_build_validator('{}', 0))), qr/42501: permission denied for function/, 'PostgreSQL\'s to call');
+like(as('cpu', q(SET ROLE owner; SELECT grnnd_internal_build_validator('{}', 0))), qr/42501: permission denied for function/, 'PostgreSQL\'s to call');
 like(as('cpu', q(SELECT grnnd_serve_build(decode(repeat('00', 64), 'hex')))), qr/08P01: .*it is no frame/, 'zeroes');
 
 # what is said there may be cut in the middle of a letter, and is a NOTICE all the same

@@ -139,7 +139,7 @@ $node->safe_psql('postgres', q(
 	CREATE INDEX few_idx ON few USING grnnd (f) WITH (layout = compact);
 	VACUUM ANALYZE few));
 ranked('128 dimensions', 0.95, 'few', 'f', '<->', 'SELECT subvector(v, 1, 128)::vector(128) FROM queries');
-is(number($node, "SELECT parameters->>'degree' || ' ' || codes FROM grnnd_stats('few_idx')"), '32 none: layout = compact',
+is(number($node, "SELECT build_parameters->>'degree' || ' ' || codes FROM grnnd_stats('few_idx')"), '32 none: layout = compact',
 	'edges, and no codes');
 cmp_ok(number($node, "SELECT (pg_relation_size('few_idx') - 128 * 4 * 140) / $ROWS"), '<=', 240, 'bytes a row of 128 dimensions');
 sound($node, 'few_idx', '128 dimensions');

@@ -179,7 +179,7 @@ my $empty = pack('L3', 0xFFFFFFFF, 0xFFFFFFFF, 0) x $meta->{list_buckets};
 substr($sound, $meta->{list_block} * PAGE + PAYLOAD, length $empty) = $empty;
 write_file($sound);
 $node->start;
-like($node->safe_psql('postgres', "SELECT string_agg(DISTINCT what, ', ') FROM grnnd_check('tagged_e', true)"),
+like($node->safe_psql('postgres', "SELECT string_agg(DISTINCT problem, ', ') FROM grnnd_check('tagged_e', true)"),
 	qr/node is in no list of a value that it has/, 'lists of elements: lost');
 $node->stop;
 # Every statement that meets a damaged index ends with an answer or XX002, soon.  All damaged copies of an index, with

@@ -68,14 +68,14 @@ my $analyzed = number($node, 'SET enable_seqscan = off; EXPLAIN (ANALYZE, COSTS 
 	  . 'ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 3');
 if (number($node, 'SHOW server_version_num') >= 180000)
 {
-	like($analyzed, qr/Filter Way: (list|graph)\n(.*\n)?\s*Search Width: 40\n\s*Records Visited: \d+\n\s*Index Pages Read: [1-9]/,
+	like($analyzed, qr/Search Method: (list|graph)\n\s*ef_search: 40\n\s*Records Visited: \d+\n\s*Index Pages Read: [1-9]/,
 		'EXPLAIN says which way a scan went');
 	my $loop = number($node, 'SET enable_seqscan = off; SET enable_material = off; EXPLAIN (ANALYZE, COSTS off) '
 		  . 'SELECT q.id, n.id FROM (SELECT * FROM queries LIMIT 2) q, LATERAL (SELECT id FROM t ORDER BY t.v <-> q.v LIMIT 3) n');
-	my ($visits) = $loop =~ /Search Width: 40\n\s*Records Visited: (\d+)/;
+	my ($visits) = $loop =~ /ef_search: 40\n\s*Records Visited: (\d+)/;
 	cmp_ok($visits, '>=', 80, 'all scans of a node count') or diag($loop);
 }
-unlike(number($node, 'EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t WHERE id = 7'), qr/Filter Way/, 'but of no other');
+unlike(number($node, 'EXPLAIN (ANALYZE, COSTS off) SELECT id FROM t WHERE id = 7'), qr/Search Method/, 'but of no other');
 compare($node, 'filled');
 sound($node, 't_idx', 'filled');
 

@@ -66,7 +66,7 @@ sub build
 			FOR q IN SELECT v FROM queries LOOP
 				SELECT count(*) INTO n FROM (SELECT id FROM t WHERE c = 3 ORDER BY v <-> q LIMIT 10) x
 					WHERE id IN (SELECT id FROM (SELECT id FROM t WHERE c = 3 ORDER BY (v <-> q) + 0 LIMIT 10) y);
-				INSERT INTO a SELECT n, way FROM grnnd_last_filter();
+				INSERT INTO a SELECT n, method FROM grnnd_last_scan();
 			END LOOP;
 		END $$;
 		SELECT avg(found), string_agg(DISTINCT way, ' ') FROM a));

@@ -81,7 +81,7 @@ open my $f, '>:raw', $path or die "$path: $!";
 print $f $file;
 close $f;
 $node->start;
-my $check = "SELECT block, slot, what FROM grnnd_check('t_v', true) ORDER BY 1, 2, 3";
+my $check = "SELECT block, slot, problem FROM grnnd_check('t_v', true) ORDER BY 1, 2, 3";
 my (undef, $all) = memory('check', $check, '64MB');
 ($bytes, $said) = memory('check', $check);
 like($all, qr/edge to a free record.*\n.*edge to a free record/s, 'damage is found');

@@ -63,7 +63,7 @@ is(pooled("SELECT id FROM t ORDER BY v <-> '$query' LIMIT 10"), number($node, "S
 	'the same answer');
 is(pooled('SHOW grnnd.ef_search'), '55', "a setting of the database counts");
 is(pooled('BEGIN', 'SET LOCAL grnnd.ef_search = 99', "SELECT FROM t ORDER BY v <-> '$query' LIMIT 1",
-		'SELECT ef FROM grnnd_last_scan()', 'COMMIT'), '99', "one of the transaction does");
+		'SELECT ef_search FROM grnnd_last_scan()', 'COMMIT'), '99', "one of the transaction does");
 is(join(' ', map { pooled('SHOW grnnd.ef_search') } 1 .. 6), join(' ', (55) x 6), 'and no later one has it');
 like(pooled('BEGIN', 'CREATE INDEX ON t USING grnnd (v) WITH (degree = 16)', 'SELECT count(*) FROM pg_indexes WHERE tablename = $$t$$', 'ROLLBACK'),
 	qr/^3$/m, 'an index is built');

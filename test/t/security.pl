@@ -70,14 +70,14 @@ for my $sql (
 	q(SELECT * FROM grnnd_codes('t_v')),
 	q(SELECT * FROM grnnd_build_estimate('t', 'v')),
 	q(SELECT * FROM grnnd_devices()),
-	q(SELECT grnnd_migrate_swap('t_hnsw')),
+	q(SELECT grnnd_internal_migrate_swap('t_hnsw')),
 	# what is not grnnd's to refuse, but its to rely on
 	q(CREATE INDEX ON t USING grnnd (v)),
 	q(REINDEX INDEX t_v),
 	q(DROP INDEX t_v),
 	q(CREATE OPERATOR CLASS evil FOR TYPE vector USING grnnd AS OPERATOR 1 <->(vector, vector) FOR ORDER BY float_ops),
-	q(CREATE FUNCTION evil(internal) RETURNS internal AS '$libdir/grnnd', 'grnnd_type_vector' LANGUAGE c),
-	q(CREATE ACCESS METHOD evil TYPE INDEX HANDLER grnnd_handler),
+	q(CREATE FUNCTION evil(internal) RETURNS internal AS '$libdir/grnnd', 'grnnd_internal_type_vector' LANGUAGE c),
+	q(CREATE ACCESS METHOD evil TYPE INDEX HANDLER grnnd_internal_handler),
 	q(ALTER EXTENSION grnnd UPDATE))
 {
 	# the new index is there, so that a swap fails for want of rights alone
@@ -165,7 +165,7 @@ $node->safe_psql('postgres', q(
 is($node->safe_psql('postgres', q(
 	SET enable_seqscan = off;
 	SELECT id FROM rounded ORDER BY v::halfvec(64) <-> (SELECT v::halfvec(64) FROM rounded WHERE id = 7) LIMIT 1;
-	SELECT reranked > 0 FROM grnnd_last_scan();
+	SELECT rows_rechecked > 0 FROM grnnd_last_scan();
 	SELECT count(*) FROM seen)), "7\nt\n0", "a superuser's query computes no filter column");
 
 # ---- what others have planted is not called ----
@@ -186,8 +186,8 @@ $node->safe_psql('', q(
 	SET search_path = open, pg_temp;
 	CREATE FUNCTION spy(what pg_catalog.text) RETURNS void LANGUAGE sql AS 'INSERT INTO public.seen VALUES (what)';
 	-- better matches than those of untyped literals or of polymorphic operators
-	CREATE FUNCTION grnnd_migrate_swap(t text) RETURNS void LANGUAGE sql AS $$SELECT open.spy('swap')$$;
-	CREATE FUNCTION grnnd_stats(i regclass, whole text) RETURNS TABLE (rows bigint) LANGUAGE sql
+	CREATE FUNCTION grnnd_internal_migrate_swap(t text) RETURNS void LANGUAGE sql AS $$SELECT open.spy('swap')$$;
+	CREATE FUNCTION grnnd_stats(i regclass, all_pages text) RETURNS TABLE (estimated_rows bigint) LANGUAGE sql
 		AS $$SELECT open.spy('stats'); SELECT 1::bigint$$;
 	CREATE FUNCTION grnnd_migrate(a text, b text) RETURNS TABLE (index regclass, statement text, problem text)
 		LANGUAGE sql AS $$SELECT open.spy('migrate'); SELECT NULL::regclass, '', ''$$;
@@ -232,7 +232,7 @@ for my $sql (
 		SELECT pg_catalog.count(*) FROM pg_catalog.pg_index WHERE indexrelid = 'public.t_hnsw'::pg_catalog.regclass),
 	q(DROP INDEX public.t_hnsw; CREATE INDEX t_hnsw ON public.t USING hnsw (v public.vector_l2_ops) WHERE tags OPERATOR(pg_catalog.@>) '{1}';
 		CALL open.grnnd_migrate('public'::pg_catalog.name, 't'::pg_catalog.name, true); SELECT pg_catalog.count(*) FROM open.grnnd_check('public.t_hnsw')),
-	q(SELECT pg_catalog.count(rows) FROM open.grnnd_indexes),
+	q(SELECT pg_catalog.count(estimated_rows) FROM open.grnnd_indexes),
 	q(SELECT pg_catalog.count(*) FROM open.grnnd_search(NULL::public.t, 'v', '<->', '[1,2,3]'::public.vector, 5, '{"id": [1, 2, 3]}')),
 	q(SELECT pg_catalog.count(*) FROM open.grnnd_search(NULL::public.t, 'v', '<->', '[1,2,3]'::public.vector, 5, '{"tags": [1]}')),
 	q(SELECT compared FROM open.grnnd_recall('public.t_grnnd', 5)),

@@ -99,7 +99,7 @@ sub finds
 {
 	my ($name, $expected, @changes) = @_;
 	start_damaged(@changes);
-	my ($rc, $out, $err) = $node->psql('postgres', "SELECT what FROM grnnd_check('$index', true)");
+	my ($rc, $out, $err) = $node->psql('postgres', "SELECT problem FROM grnnd_check('$index', true)");
 	like("$out$err", $expected, $name);
 	$node->stop;
 }

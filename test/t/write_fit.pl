@@ -28,7 +28,7 @@ setup_grnnd($node, 32, 20);
 sub codes
 {
 	my ($index) = @_;
-	return number($node, "SELECT state, due, tries FROM grnnd_codes('$index')");
+	return number($node, "SELECT state, due, failed_attempts FROM grnnd_codes('$index')");
 }
 
 # Waits until codes() says that.  $again, if given, is run where an attempt had no success: with many
@@ -41,7 +41,7 @@ sub becomes
 	{
 		sleep 0.1;
 		$node->safe_psql('postgres', $again)
-			if $again && number($node, "SELECT tries > 0 AND clock_timestamp() > next_try FROM grnnd_codes('$index')") eq 't';
+			if $again && number($node, "SELECT failed_attempts > 0 AND clock_timestamp() > next_attempt FROM grnnd_codes('$index')") eq 't';
 	}
 	is(codes($index), $what, $name);
 }
@@ -67,7 +67,7 @@ sub leaves_alone
 {
 	my ($index, $name, $act) = @_;
 	my $before = codes($index);
-	my $next = number($node, "SELECT next_try FROM grnnd_codes('$index')");
+	my $next = number($node, "SELECT next_attempt FROM grnnd_codes('$index')");
 	$act->();
   SKIP: {
 		skip 'this machine is too slow to see that', 1
@@ -320,7 +320,7 @@ is(logged($log, 'no background worker was free'), 0, 'no other was asked for');
 is(finish_beside($stop, psql_start($node, 'ANALYZE p7;')), '', 'an ANALYZE of a partition');
 $node->safe_psql('postgres', 'ALTER DATABASE postgres RESET grnnd.test_point');
 ok($node->poll_query_until('postgres', q(SELECT count(*) = 0 FROM generate_series(1, 40) i,
-	grnnd_codes(format('p%s', i)::regclass) WHERE due AND next_try IS NULL)), 'it goes on with the next one');
+	grnnd_codes(format('p%s', i)::regclass) WHERE due AND next_attempt IS NULL)), 'it goes on with the next one');
 no_worker_is_left('until nothing is due');
 is(logged($log, 'ERROR|FATAL|PANIC') - logged($log, 'FATAL:  terminating connection'), 0, 'and complains of nothing');
 
@@ -334,7 +334,7 @@ for my $n (1, 2)
 		WHERE backend_type = 'grnnd fit' AND wait_event = 'advisory')), "a worker of database $n");
 }
 $node->safe_psql('d3', $due);
-is($node->safe_psql('d3', q(SELECT state, due, tries FROM grnnd_codes('i'))), 'unfitted|t|0', 'none of a third');
+is($node->safe_psql('d3', q(SELECT state, due, failed_attempts FROM grnnd_codes('i'))), 'unfitted|t|0', 'none of a third');
 is(workers(), 2, 'two in all');
 $node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_locks
 	WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'));

@@ -45,7 +45,7 @@ sub compare
 		my $query = "SELECT \$\$$condition\$\$, count(*), md5(string_agg(id::text, ' ' ORDER BY id)) FROM (SELECT id FROM $table "
 		  . "WHERE $condition AND v <-> '$query_vector' < 1000 ORDER BY v <-> '$query_vector' LIMIT $limit) q";
 		$sql .= "SET enable_indexscan = off; $query; SET enable_indexscan = on; SET enable_seqscan = off; SET grnnd.ef_search = $ef; $query; "
-		  . 'SELECT way FROM grnnd_last_filter(); RESET enable_seqscan; ';
+		  . 'SELECT method FROM grnnd_last_scan(); RESET enable_seqscan; ';
 	}
 	my @lines = split(/\n/, number($node, $sql));
 	is(scalar(@lines), 3 * @conditions, "$name: answers");
@@ -135,7 +135,7 @@ for my $crash (0, 1)
 
 # what is in no list and holds no row is free in the end
 $node->safe_psql('postgres', 'DELETE FROM t; VACUUM t; VACUUM t');
-is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('t_idx')"), '0|0', 'no record is left');
+is(number($node, "SELECT estimated_nodes, bytes_by_part ->> 'filters' FROM grnnd_stats('t_idx')"), '0|0', 'no record is left');
 sound($node, 't_idx', 'without a row');
 
 # An index that is created empty, or on a few rows, gets its lists from fits, as it gets codes and as
@@ -192,7 +192,7 @@ for my $crash (0, 1)
 }
 is(generation(), 9, 'generations of lists');
 $node->safe_psql('postgres', "DELETE FROM e; VACUUM e; VACUUM e");
-is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('e_idx')"), '0|0', 'no record of any generation is left');
+is(number($node, "SELECT estimated_nodes, bytes_by_part ->> 'filters' FROM grnnd_stats('e_idx')"), '0|0', 'no record of any generation is left');
 sound($node, 'e_idx', 'without a row');
 
 # Lists of a build are made anew as well when it has grown: for an element that was too frequent, and
@@ -281,7 +281,7 @@ for my $change ('DELETE FROM long WHERE id % 2 = 0; VACUUM long', "SELECT grnnd_
 	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $lock AND granted") or die 'no gate';
 	my $cursor = psql_start($node, "SET enable_seqscan = off; SET grnnd.ef_search = $ef; BEGIN ISOLATION LEVEL REPEATABLE READ;
 		DECLARE r CURSOR FOR SELECT id FROM long WHERE c = 0 ORDER BY v <-> '$query_vector' LIMIT (SELECT 100000);
-		FETCH 40 FROM r; SELECT 'way ' || way FROM grnnd_last_filter(); SELECT pg_advisory_xact_lock($lock); FETCH ALL FROM r; COMMIT;");
+		FETCH 40 FROM r; SELECT 'way ' || method FROM grnnd_last_scan(); SELECT pg_advisory_xact_lock($lock); FETCH ALL FROM r; COMMIT;");
 	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = $lock AND NOT granted") or die 'no cursor';
 	my $before = generation();
 	$node->safe_psql('postgres', $change);
@@ -294,7 +294,7 @@ for my $change ('DELETE FROM long WHERE id % 2 = 0; VACUUM long', "SELECT grnnd_
 }
 compare('after the cursors', @long);
 $node->safe_psql('postgres', "DELETE FROM long; VACUUM long; VACUUM long");
-is(number($node, "SELECT nodes, parts ->> 'filters' FROM grnnd_stats('long_idx')"), '0|0', 'no group and no guide is left');
+is(number($node, "SELECT estimated_nodes, bytes_by_part ->> 'filters' FROM grnnd_stats('long_idx')"), '0|0', 'no group and no guide is left');
 sound($node, 'long_idx', 'without a row');
 
 # Of a list whose rows die but for one, most records of the guide name no group any more.  The next
@@ -327,7 +327,7 @@ is(number($node, q(
 	INSERT INTO bits (c, v) VALUES (7, '0'::bit(64));
 	SET enable_seqscan = off;
 	SELECT count(*) FROM (SELECT id FROM bits WHERE c = 7 AND v <~> '0'::bit(64) < 100 ORDER BY v <~> '0'::bit(64) LIMIT 1000) q;
-	SELECT way FROM grnnd_last_filter())), "\n11\nlist", 'lists of bits');
+	SELECT method FROM grnnd_last_scan())), "\n11\nlist", 'lists of bits');
 sound($node, 'bits_idx', 'bits');
 unlike(slurp_file($node->logfile), qr/inconsistent page|PANIC|TRAP/, 'replay gave the pages that were logged');
 $node->stop;

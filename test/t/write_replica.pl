@@ -43,7 +43,7 @@ sub answers
 		SET enable_bitmapscan = off;
 		SELECT array_agg(id ORDER BY id) FROM
 			(SELECT id FROM t WHERE id BETWEEN 500 AND 560 ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 10) x;
-		SELECT way FROM grnnd_last_filter()));
+		SELECT method FROM grnnd_last_scan()));
 }
 
 for my $cycle (1 .. 10)
@@ -63,9 +63,9 @@ for my $cycle (1 .. 10)
 
 # ---- what the index tells of itself ----
 
-for my $told ("SELECT rows, nodes, chained, unreachable, advice, curve FROM grnnd_stats('t_idx', true)",
+for my $told ("SELECT estimated_rows, estimated_nodes, estimated_chain_records, unreachable_nodes, advice, recall_curve FROM grnnd_stats('t_idx', true)",
 	"SET grnnd.target_recall = 0.99; SELECT queried, compared, width FROM grnnd_recall('t_idx', 1, queries => 20)",
-	"SELECT count(*) FROM grnnd_indexes WHERE rows > 0")
+	"SELECT count(*) FROM grnnd_indexes WHERE estimated_rows > 0")
 {
 	my $expected = number($primary, $told);
 	like($expected, qr/\d/, "the primary says: $told");
@@ -84,7 +84,7 @@ for my $ask ((map { "grnnd_$_('unlogged_idx')" } qw(check codes recall stats pre
 	$standby->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT $ask", stderr => \my $err);
 	like($err, qr/ERROR:  0A000/, "$ask on a standby");
 }
-is(number($standby, "SELECT count(*) FROM grnnd_indexes WHERE index = 'unlogged_idx'::regclass AND rows IS NULL"), 1,
+is(number($standby, "SELECT count(*) FROM grnnd_indexes WHERE index = 'unlogged_idx'::regclass AND estimated_rows IS NULL"), 1,
 	'the view has an empty row for it');
 
 # ---- the index's last record holds TIDs alone, where records span pages ----
@@ -198,7 +198,7 @@ my $tagged = q(
 	SET enable_seqscan = off;
 	SELECT count(*) FROM (SELECT id FROM tagged WHERE tags @> ARRAY[77777] AND v <-> (SELECT v FROM queries LIMIT 1) < 1000
 		ORDER BY v <-> (SELECT v FROM queries LIMIT 1) LIMIT 100) x;
-	SELECT way FROM grnnd_last_filter(););
+	SELECT method FROM grnnd_last_scan(););
 my $old = psql_start($standby, qq(
 	BEGIN ISOLATION LEVEL REPEATABLE READ;
 	SELECT FROM tagged LIMIT 1;

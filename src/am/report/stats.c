@@ -42,10 +42,14 @@
 /* If the recall at the widest search is below this limit, rounding may hide the nearest rows. */
 #define LITTLE_FOUND 0.5
 
+/* ef_search and estimated_recall are for queries with this LIMIT. */
+#define USUAL_LIMIT 10
+
 enum
 {
-	FORMAT, DIMENSIONS, LAYOUT, ROWS, NODES, DEAD_SHARE, CHAINED, DEGREE_MEAN, DEGREES, UNREACHABLE,
-	ROUNDED, BYTES, PARTS, CODES, ADVICE, DEVICE, BUILT, BUILD_ROWS, SECONDS, PARAMETERS, CURVE,
+	FORMAT, DIMENSIONS, LAYOUT, STORED_AS, ROWS, NODES, DEAD_SHARE, CHAIN_RECORDS, MEAN_DEGREE,
+	DEGREE_HISTOGRAM, UNREACHABLE, ROUNDED, INDEX_BYTES, BYTES_BY_PART, CODES, EF_SEARCH, RECALL,
+	ADVICE, DEVICE, BUILT_AT, BUILD_ROWS, SECONDS, PARAMETERS, CURVE,
 	NCOLUMNS
 };
 
@@ -285,7 +289,7 @@ curve_points(const GrnRecallCurve *curve)
 
 	initStringInfo(&text);
 	for (int i = 0; i < GRN_CURVE_POINTS; i++)
-		appendStringInfo(&text, "%s{\"ef\": %u, \"recall10\": %.4f, \"recall100\": %.4f, \"visits\": %.1f, \"queries\": %u}",
+		appendStringInfo(&text, "%s{\"ef_search\": %u, \"recall10\": %.4f, \"recall100\": %.4f, \"records_visited\": %.1f, \"queries\": %u}",
 						 i == 0 ? "[" : ", ", widths[i], curve->recall[0][i], curve->recall[1][i],
 						 curve->visits[i], curve->queries);
 	appendStringInfoChar(&text, ']');
@@ -316,11 +320,13 @@ fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 	const GrnndIndex *ix;
 	const char *what;
 	uint32		limit;
+	uint32		ef;
+	double		recall;
 	Counts		c = {.unreachable = NAN};
 
 	memset(nulls, true, NCOLUMNS * sizeof(bool));
-	values[BYTES] = Int64GetDatum((int64) bytes);
-	nulls[BYTES] = false;
+	values[INDEX_BYTES] = Int64GetDatum((int64) bytes);
+	nulls[INDEX_BYTES] = false;
 	if (!index->rd_index->indisvalid)
 	{
 		/* an invalid index may have no metapage */
@@ -346,29 +352,35 @@ fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 
 	memset(nulls, false, NCOLUMNS * sizeof(bool));
 	values[DIMENSIONS] = Int32GetDatum((int32) ix->meta.column_dim);
-	values[LAYOUT] = CStringGetTextDatum(grn_form(ix->layout.form)->name);
+	values[LAYOUT] = CStringGetTextDatum(grnnd_layout_name((const GrnndOptions *) index->rd_options));
+	values[STORED_AS] = CStringGetTextDatum(grn_form(ix->layout.form)->name);
 	values[ROWS] = Int64GetDatum((int64) rint(c.rows * c.factor));
 	values[NODES] = Int64GetDatum((int64) rint(c.nodes * c.factor));
 	values[DEAD_SHARE] = Float8GetDatum(c.dead / Max(c.nodes + c.dead, 1));
-	values[CHAINED] = Int64GetDatum((int64) rint(c.chains * c.factor));
-	values[DEGREE_MEAN] = Float8GetDatum(c.edges / Max(c.nodes, 1));
-	values[DEGREES] = degree_counts(ix, &c);
+	values[CHAIN_RECORDS] = Int64GetDatum((int64) rint(c.chains * c.factor));
+	values[MEAN_DEGREE] = Float8GetDatum(c.edges / Max(c.nodes, 1));
+	values[DEGREE_HISTOGRAM] = degree_counts(ix, &c);
 	values[UNREACHABLE] = Int64GetDatum(whole ? (int64) c.unreachable : 0);
 	nulls[UNREACHABLE] = !whole;
 	values[ROUNDED] = Int64GetDatum((int64) rint(c.rounded * c.factor));
-	values[PARTS] = parts_json(ix, bytes, &c);
+	values[BYTES_BY_PART] = parts_json(ix, bytes, &c);
 	values[CODES] = CStringGetTextDatum(codes_text(index, &ix->meta));
+	ef = grnnd_width(index, ix, USUAL_LIMIT);
+	recall = grnnd_curve_recall(&ix->notes, limit, ef);
+	values[EF_SEARCH] = Int32GetDatum((int32) ef);
+	values[RECALL] = Float8GetDatum(rint(recall * 1000) / 1000);
+	nulls[RECALL] = isnan(recall);
 	what = choose_advice(ix, limit, &c);
 	values[ADVICE] = what != NULL ? CStringGetTextDatum(what) : (Datum) 0;
 	nulls[ADVICE] = what == NULL;
 	values[DEVICE] = CStringGetTextDatum(ix->meta.on_gpu ? "gpu" : "cpu");
 	nulls[DEVICE] = ix->meta.build_nodes == 0;
-	values[BUILT] = TimestampTzGetDatum(ix->notes.report.built);
+	values[BUILT_AT] = TimestampTzGetDatum(ix->notes.report.built);
 	values[BUILD_ROWS] = Int64GetDatum((int64) ix->notes.report.rows);
 	values[SECONDS] = seconds_json(&ix->notes.report);
 	values[PARAMETERS] = parameters_json(&ix->meta, ix->notes.report.threads);
 	values[CURVE] = grnnd_curve(&ix->notes)->queries > 0 ? curve_points(grnnd_curve(&ix->notes)) : (Datum) 0;
-	nulls[BUILT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->notes.report.built == 0;
+	nulls[BUILT_AT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->notes.report.built == 0;
 	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
 }
 
@@ -384,8 +396,8 @@ must_own_or_monitor(Oid index, Oid table)
 }
 
 /*
- * grnnd_stats(index, whole).  The view grnnd_indexes passes whole = NULL: neither an invalid index
- * nor an index dropped meanwhile is then an error.
+ * grnnd_stats(index, all_pages).  The view grnnd_indexes passes all_pages = NULL: neither an
+ * invalid index nor an index dropped meanwhile is then an error.
  */
 PG_FUNCTION_INFO_V1(grnnd_stats);
 Datum

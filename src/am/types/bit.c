@@ -35,9 +35,9 @@ static const GrnndType bit = {
 	.load = bit_load
 };
 
-PG_FUNCTION_INFO_V1(grnnd_type_bit);
+PG_FUNCTION_INFO_V1(grnnd_internal_type_bit);
 Datum
-grnnd_type_bit(PG_FUNCTION_ARGS)
+grnnd_internal_type_bit(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(&bit);
 }

@@ -27,9 +27,9 @@ static const GrnndType halfvec = {
 	.load = halfvec_load
 };
 
-PG_FUNCTION_INFO_V1(grnnd_type_halfvec);
+PG_FUNCTION_INFO_V1(grnnd_internal_type_halfvec);
 Datum
-grnnd_type_halfvec(PG_FUNCTION_ARGS)
+grnnd_internal_type_halfvec(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(&halfvec);
 }

@@ -188,9 +188,9 @@ static const GrnndType sparsevec = {
 	.most_exact = SKETCH_DIM
 };
 
-PG_FUNCTION_INFO_V1(grnnd_type_sparsevec);
+PG_FUNCTION_INFO_V1(grnnd_internal_type_sparsevec);
 Datum
-grnnd_type_sparsevec(PG_FUNCTION_ARGS)
+grnnd_internal_type_sparsevec(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(&sparsevec);
 }
@@ -252,9 +252,9 @@ static const GrnndType sparsevec_roots = {
 	.likely_bound = roots_bound
 };
 
-PG_FUNCTION_INFO_V1(grnnd_type_sparsevec_roots);
+PG_FUNCTION_INFO_V1(grnnd_internal_type_sparsevec_roots);
 Datum
-grnnd_type_sparsevec_roots(PG_FUNCTION_ARGS)
+grnnd_internal_type_sparsevec_roots(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(&sparsevec_roots);
 }

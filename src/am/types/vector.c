@@ -26,9 +26,9 @@ static const GrnndType vector = {
 	.load = vector_load
 };
 
-PG_FUNCTION_INFO_V1(grnnd_type_vector);
+PG_FUNCTION_INFO_V1(grnnd_internal_type_vector);
 Datum
-grnnd_type_vector(PG_FUNCTION_ARGS)
+grnnd_internal_type_vector(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_POINTER(&vector);
 }

@@ -217,7 +217,7 @@ def widen(server, system, case):
     point = {"ef": ef, "recall": recall, "buffers": buffers(server, setup, case), "rounds": []}
     if system == "grnnd" and case.column != "v":
         point["way"] = server.sql(f"{setup}; SELECT count(*) FROM ({case.literal[0]}) s; "
-                                  "SELECT way FROM grnnd_last_filter()")[0].splitlines()[-1]
+                                  "SELECT method FROM grnnd_last_scan()")[0].splitlines()[-1]
     return point
 
 

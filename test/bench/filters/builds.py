@@ -28,7 +28,7 @@ def build(server, columns):
     """Seconds of CREATE INDEX, and of its phases."""
     server.sql("DROP INDEX IF EXISTS i; CHECKPOINT")
     seconds, _ = server.create_index(f"CREATE INDEX i ON items USING grnnd (v{', ' + columns if columns else ''})")
-    phases = json.loads(server.sql("SELECT seconds FROM grnnd_stats('i')")[0])
+    phases = json.loads(server.sql("SELECT build_seconds FROM grnnd_stats('i')")[0])
     return seconds, phases
 
 
@@ -37,7 +37,7 @@ def ask(server, name, cases, nears, query, efs):
         asked = Case(server, number, case, query, nears[number], "grnnd", {})
         for ef in efs:
             setup = settings("grnnd", ef)
-            ways = server.sql(f"{setup};" + "".join(f"SELECT count(*) FROM ({q}) s; SELECT way FROM grnnd_last_filter();"
+            ways = server.sql(f"{setup};" + "".join(f"SELECT count(*) FROM ({q}) s; SELECT method FROM grnnd_last_scan();"
                                                     for q in asked.literal))[0].splitlines()[1::2]
             print(f"{name}: {case[0]} {case[1]:g} ef {ef}: recall {float(server.sql(f'{setup}; {asked.recall}')[0]):.4f}, "
                   f"{buffers(server, setup, asked):.1f} pages, {ways.count('list')} of {len(ways)} by the list", flush=True)

@@ -73,7 +73,7 @@ def main():
             server.sql(create)
         # (a fit that the inserts have asked for may be at work)
         server.sql("SELECT grnnd_fit('i'); VACUUM ANALYZE items")
-        size, parts = server.sql("SELECT pg_relation_size('i'), parts FROM grnnd_stats('i')")[0].split("|", 1)
+        size, parts = server.sql("SELECT pg_relation_size('i'), bytes_by_part FROM grnnd_stats('i')")[0].split("|", 1)
         print(f"{n} rows, {'built' if args.built else 'filled row by row'}, {int(size) / 1e6:.1f} MB: {parts}", flush=True)
         cases = [(f"{share:.1%}, c = {k}", f"c = {k}", c == k) for k, share in enumerate(SHARES)]
         for share in SHARES:
@@ -96,7 +96,7 @@ def main():
             setup = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;"
             got = server.sql(f"{setup} SELECT answers({array})")[0].splitlines()
             right = sum(len(near[i] & set(map(int, got[i].strip("{}").split(",")))) for i in range(QUERIES) if near[i])
-            way = server.sql(f"{setup} SELECT ask(({array})[1:1]); SELECT way FROM grnnd_last_filter()")[0].splitlines()[-1]
+            way = server.sql(f"{setup} SELECT ask(({array})[1:1]); SELECT method FROM grnnd_last_scan()")[0].splitlines()[-1]
             read = server.sql(f"{setup} EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT ask({array}); ")[0]
             buffers = sum(int(x.split("=")[1]) for line in read.splitlines()[:3] for x in line.split() if x.startswith(("hit=", "read=")))
             out = server.sql(f"{setup} SELECT ask({array}); " + f"SELECT (pg_read_file('/proc/' || pg_backend_pid() || '/stat')); SELECT ask({array});" * REPEATS

@@ -133,8 +133,8 @@ class Set:
                         f"WHERE id BETWEEN {ids.min()} AND {ids.max()}; VACUUM ANALYZE items")
         self.live = ids
         _, log = self.server.create_index(f"CREATE INDEX items_v ON items USING grnnd (v {self.opclass}, f)")
-        return self.server.sql("SELECT (SELECT sum(value::float8) FROM jsonb_each_text(seconds)), seconds->>'recall', "
-                               "coalesce(curve->0->>'queries', '0') FROM grnnd_stats('items_v')")[0].split("|")
+        return self.server.sql("SELECT (SELECT sum(value::float8) FROM jsonb_each_text(build_seconds)), build_seconds->>'recall', "
+                               "coalesce(recall_curve->0->>'queries', '0') FROM grnnd_stats('items_v')")[0].split("|")
 
     def change(self, dead, new):
         if len(dead):
@@ -166,7 +166,7 @@ class Set:
             f"SET enable_seqscan = off; SET enable_sort = off; SET grnnd.{setting}; "
             f"SELECT array_to_string(ARRAY(SELECT id FROM items {where} ORDER BY v {self.operator} q.v LIMIT {k}), ' ') "
             f"FROM (SELECT * FROM queries WHERE id < {n} ORDER BY id OFFSET 0) q; "
-            "SELECT ef || ' ' || visits FROM grnnd_last_scan()")[0].split("\n")
+            "SELECT ef_search || ' ' || records_visited FROM grnnd_last_scan()")[0].split("\n")
         bounds = self.bound(percent, most, passing)
         recall = np.zeros(n)
         for q, line in enumerate(out[:-1]):

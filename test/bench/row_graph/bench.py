@@ -80,7 +80,7 @@ def main():
             server.load("items", base[:n], streams=min(8, args.parallel))
             ids = np.random.default_rng(5).choice(n, min(SAMPLE, n), replace=False)
             truth = farthest(base[:n], ids, args.k)
-            calls = [(f"ef {ef}", f"ef => {ef}") for ef in args.efs.split(",")]
+            calls = [(f"ef {ef}", f"ef_search => {ef}") for ef in args.efs.split(",")]
             calls += [("exact", "exact => true")] if n <= args.exact_rows else []
             for name, argument in calls:
                 start = time.time()
