@@ -180,8 +180,7 @@ for my $kind (sort keys %reference)
 		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$kind') AND c.relkind IN ('v', 'r')
 		UNION ALL
 		SELECT DISTINCT proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
-		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$kind') AND proname LIKE 'grnnd\\_%'
-			AND prorettype <> 'internal'::regtype AND NOT 'internal'::regtype = ANY (proargtypes::oid[])
+		WHERE d.refobjid = (SELECT oid FROM pg_extension WHERE extname = '$kind') AND proname LIKE 'grnnd\\_%' AND proname NOT LIKE 'grnnd\\_internal\\_%'
 		ORDER BY 1);
 	# (t1 and t2 are of builds with test points alone)
 	my @names = $kind eq 'options'
