@@ -244,6 +244,34 @@ COMMENT ON VIEW grnnd_indexes IS
 
 GRANT SELECT ON grnnd_indexes TO PUBLIC;
 
+-- src/am/counters.c says which of the server's counters grnnd uses.
+CREATE VIEW grnnd_stat_indexes AS
+	SELECT s.relid, s.indexrelid, s.schemaname, s.relname, s.indexrelname, s.idx_scan,
+		s.idx_tup_read, s.idx_tup_fetch,
+		pg_catalog.pg_stat_get_vacuum_count(s.indexrelid) AS graph_scans,
+		pg_catalog.pg_stat_get_analyze_count(s.indexrelid) AS list_scans,
+		pg_catalog.pg_stat_get_autovacuum_count(s.indexrelid) AS all_rows_scans,
+		pg_catalog.pg_stat_get_tuples_deleted(s.indexrelid) AS records_visited,
+		pg_catalog.pg_stat_get_autoanalyze_count(s.indexrelid) AS pages_read,
+		pg_catalog.pg_stat_get_tuples_hot_updated(s.indexrelid) AS rows_rechecked,
+		pg_catalog.pg_stat_get_tuples_inserted(s.indexrelid) AS inserts,
+		pg_catalog.pg_stat_get_tuples_updated(s.indexrelid) AS links
+	FROM pg_catalog.pg_stat_user_indexes s
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.indexrelid
+		JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+	WHERE a.amname OPERATOR(pg_catalog.=) 'grnnd';
+
+COMMENT ON VIEW grnnd_stat_indexes IS
+	'cumulative statistics of each grnnd index, with the columns of pg_stat_user_indexes';
+
+GRANT SELECT ON grnnd_stat_indexes TO PUBLIC;
+
+CREATE FUNCTION grnnd_stat_reset(index regclass) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION grnnd_stat_reset(regclass) IS
+	'sets the cumulative statistics of an index to 0, those of pg_stat_user_indexes included';
+
 CREATE FUNCTION grnnd_prewarm(index regclass, level text DEFAULT 'all') RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 

@@ -15,6 +15,9 @@
 #include "storage/relfilenode.h"
 #define RelFileLocator RelFileNode
 #define rd_locator rd_node
+/* fields of PgStat_StatTabEntry */
+#define autovacuum_count autovac_vacuum_count
+#define autoanalyze_count autovac_analyze_count
 #endif
 
 /* Copies the path of a relation's first file into an array of char. */

@@ -17,6 +17,7 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
+#include "am/counters.h"
 #include "am/handler.h"
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
@@ -114,6 +115,7 @@ grnnd_note_scan(IndexScanDesc scan)
 	last.index = RelationGetRelid(scan->indexRelation);
 	last.work = work_of(so);
 	add_work(&so->work, &last.work);
+	grnnd_count_scan(scan->indexRelation, &last.work);
 }
 
 static Oid	excluded_index = InvalidOid;

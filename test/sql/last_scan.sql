@@ -53,10 +53,53 @@ BEGIN;
 SELECT count(*) FROM (SELECT FROM ls ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10) s;
 ROLLBACK;
 SELECT index, method FROM grnnd_last_scan();
+-- cumulative statistics, which another user reads and does not reset
+SELECT grnnd_stat_reset('ls');
+CREATE FUNCTION counted() RETURNS TABLE (graph_scans bigint, list_scans bigint, all_rows_scans bigint, records_visited bigint,
+	pages_read bigint, rows_rechecked bigint, inserts bigint, links boolean) LANGUAGE sql AS $$
+	SELECT graph_scans, list_scans, all_rows_scans, records_visited, pages_read, rows_rechecked, inserts, links BETWEEN inserts AND 100 * inserts
+	FROM grnnd_stat_indexes WHERE schemaname = 'test_last_scan' AND relname = 'ls' AND indexrelname = 'ls_filtered' $$;
+SELECT * FROM counted();
+CREATE TABLE taken (k int, records_visited bigint, pages_read bigint, rows_rechecked bigint);
+CREATE FUNCTION scan(query text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('SELECT count(*) FROM (SELECT FROM ls %s) s', query);
+	INSERT INTO taken SELECT 1, l.records_visited, l.pages_read, l.rows_rechecked FROM grnnd_last_scan() l;
+END $$;
+SELECT scan('ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10');
+SELECT scan('ORDER BY v <-> (SELECT v FROM ls WHERE id = 6) LIMIT 10');
+SELECT scan('WHERE tenant = 1 ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10');
+SELECT scan('ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 3000');
+BEGIN;
+INSERT INTO ls SELECT id, v, 2 FROM points(3001, 3002, 32, 1);
+ROLLBACK;
+SELECT c.graph_scans, c.list_scans, c.all_rows_scans, c.records_visited - t.records_visited AS visited, c.pages_read - t.pages_read AS pages,
+	c.rows_rechecked - t.rows_rechecked AS rechecked, c.inserts, c.links
+FROM counted() c, (SELECT sum(records_visited) AS records_visited, sum(pages_read) AS pages_read, sum(rows_rechecked) AS rows_rechecked FROM taken) t;
+-- a rebuilt index keeps them, and the server's functions reset them
+REINDEX INDEX CONCURRENTLY ls_filtered;
+SELECT graph_scans, inserts FROM counted();
+SELECT pg_stat_reset_single_table_counters('ls'::regclass);
+SELECT graph_scans, inserts FROM counted();
+SELECT pg_stat_reset_single_table_counters('ls_filtered'::regclass);
+SELECT graph_scans, inserts FROM counted();
+SELECT scan('ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10');
+SELECT graph_scans, inserts FROM counted();
+SELECT pg_stat_reset();
+SELECT graph_scans, inserts FROM counted();
+SET track_counts = off;
+SELECT scan('ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10');
+RESET track_counts;
+SELECT scan('ORDER BY v <-> (SELECT v FROM ls WHERE id = 5) LIMIT 10');
+SELECT graph_scans, inserts FROM counted();
 -- another user sees nothing of it, by whatever he becomes the current user
 CREATE ROLE last_scan_other;
 GRANT ALL ON SCHEMA test_last_scan TO last_scan_other;
 GRANT SELECT ON ls TO last_scan_other;
+SET ROLE last_scan_other;
+SELECT graph_scans FROM grnnd_stat_indexes WHERE relname = 'ls';
+SELECT grnnd_stat_reset('ls');
+RESET ROLE;
 CREATE FUNCTION seen() RETURNS text LANGUAGE sql AS $$ SELECT coalesce((SELECT method FROM grnnd_last_scan()), 'no row') $$;
 CREATE FUNCTION seen_by_definer() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT seen() $$;
 ALTER FUNCTION seen_by_definer OWNER TO last_scan_other;

@@ -64,6 +64,8 @@ my $entries = missed(q(SELECT grnnd_prewarm('t_e', 'entries')));
 my $hot = missed(q(SELECT grnnd_prewarm('t_e', 'hot')));
 cmp_ok($entries, '<', $cold, "entry points: $entries pages are read instead of $cold");
 cmp_ok($hot, '<', $entries, "pages near them: $hot");
+cmp_ok($node->safe_psql('postgres', q(SELECT graph_scans FROM grnnd_stat_indexes WHERE indexrelname = 't_e')), '>=', 30,
+	'cumulative statistics outlive a restart');
 is(missed(q(SELECT grnnd_prewarm('t_e'))), 0, 'all pages: none');
 is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e') = pg_relation_size('t_e') / 8192)), 't', 'it says how many it reads');
 is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e', 'hot') BETWEEN 256 AND 320)), 't',

@@ -13,6 +13,7 @@
 #include "utils/rel.h"
 
 #include "am/cache.h"
+#include "am/counters.h"
 #include "am/entries.h"
 #include "am/page.h"
 #include "am/lists.h"
@@ -71,6 +72,7 @@ typedef struct Insert
 	GrnndPoint	p;
 	GrnRecord  *rec;			/* [record_bytes] the new row's record */
 	uint32		id;				/* of the new record, if any */
+	uint32		links;			/* links back to the record */
 	uint32		ntwins;			/* nodes of the same vector that cannot take the row */
 	uint32		twins[GRNND_MOST_SIGNED + 1];	/* the nearest of these nodes */
 } Insert;
@@ -625,7 +627,6 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndLink  *link;
 	uint32		nfound;
 	bool		done;
-	bool		linked;
 
 	grnnd_test_point("insert-entries");
 	near = grnnd_find_near(&in->store, &in->p, ef, entries);
@@ -665,9 +666,9 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	link = grnnd_plan_links(in->index, ix, &plan, in->rec, GRN_INVALID_ID);
 	in->id = grnnd_new_record(in->index, in->heap, ix, in->rec);
 	grnnd_test_point("insert-written");
-	linked = grnnd_make_links(link, in->id, in->rec->version);
+	in->links = grnnd_make_links(link, in->id, in->rec->version);
 	grnnd_near_end(near);
-	if (!linked)
+	if (in->links == 0)
 	{
 		if (withdraw(in, in->id, in->rec->version))
 			return false;
@@ -779,6 +780,7 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		if (in.ix->books != NULL)
 			grnnd_sign(in.ix->attrs, in.ix->books, in.attrs, in.sig);
 		insert_row(&in, x, row, unchanged);
+		grnnd_count_insert(index, in.links);
 	}
 	grnnd_unlock(index, GRNND_WRITERS_LOCK, mode);
 	/* use the last id of the page, as the worker and VACUUM do, because they count pages */

@@ -371,7 +371,7 @@ link_again(GrnndLink *link, Target *t)
 }
 
 /* Step 3 for all targets. */
-static bool
+static uint32
 link_targets(GrnndLink *link)
 {
 	uint32		done = 0;
@@ -393,7 +393,7 @@ link_targets(GrnndLink *link)
 	for (uint32 i = 0; i < link->ntargets; i++)
 		if (!link->targets[i].done)
 			done += link_again(link, &link->targets[i]);
-	return done > 0;
+	return done;
 }
 
 /* ---- links that must be ---- */
@@ -478,18 +478,18 @@ force_link(GrnndLink *link, uint32 v)
 	return false;
 }
 
-bool
+uint32
 grnnd_make_links(GrnndLink *link, uint32 id, uint16 version)
 {
 	const GrnndLinkPlan *plan = link->plan;
-	bool		linked;
+	uint32		links;
 
 	link->id = id;
 	link->version = version;
-	linked = link_targets(link);
-	for (uint32 i = 0; i < plan->nfrom && !linked; i++)
-		linked = force_link(link, plan->from[i]);
-	return linked;
+	links = link_targets(link);
+	for (uint32 i = 0; i < plan->nfrom && links == 0; i++)
+		links = force_link(link, plan->from[i]);
+	return links;
 }
 
 bool
@@ -504,5 +504,5 @@ grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 		return false;
 	link = grnnd_plan_links(index, ix, plan, self, id);
 	link->version = version;
-	return add_planned(link) && grnnd_make_links(link, id, version);
+	return add_planned(link) && grnnd_make_links(link, id, version) > 0;
 }

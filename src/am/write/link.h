@@ -33,8 +33,8 @@ typedef struct GrnndLink GrnndLink;
  */
 extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
 								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
-/* Makes the links to x after x is written.  Returns whether x got a link. */
-extern bool grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
+/* Makes the links to x after x is written.  Returns the number of links that x got. */
+extern uint32 grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
 /* Does both for an existing node, which gets edges to plan->chosen as far as it has room. */
 extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 							uint32 id, uint16 version);
