@@ -3,7 +3,7 @@
 #
 #   make [PG_CONFIG=...] [WITH_CUDA=auto|yes|no] [CUDA_ARCHS="90 100"]
 #   make install
-#   make grnnd_paper             GRNND as the paper writes it, and the evaluation of graphs (not installed)
+#   make grnnd_paper             graphs of files of vectors, and the evaluation of graphs (not installed)
 #   make demo [KEEP=1]           brings a PostgreSQL of its own
 #   make check [PG_CONFIG=...] [VECTOR=...]   the same; or against the server named
 #   make check-all [PG_CONFIG=...] [CLIENTS=no] [VECTOR=...]   with what check leaves out to save time
@@ -166,15 +166,15 @@ build/%.o: src/%.c
 grnnd_build: $(BUILDER_OBJ) $(GPU_OBJ)
 	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
-# GRNND as the paper has it, and the evaluation of graphs: for measurements, not installed.
-PAPER_SRC = $(wildcard src/paper/*.c) $(addprefix src/builder/,cli_files.c cli_options.c host.c thread_pool.c) $(GRAPH_SRC)
-PAPER_OBJ = $(patsubst src/%.c,build/%.o,$(PAPER_SRC))
+# Graphs of files of vectors, as an index has them or as the paper has them, and the evaluation of
+# graphs: for measurements, not installed.
+PAPER_OBJ = $(patsubst src/%.c,build/%.o,$(wildcard src/paper/*.c)) $(filter-out build/builder/main.o,$(BUILDER_OBJ))
 -include $(PAPER_OBJ:.o=.d)
-grnnd_paper: $(PAPER_OBJ) $(PAPER_GPU_OBJ)
+grnnd_paper: $(PAPER_OBJ) $(GPU_OBJ) $(PAPER_GPU_OBJ)
 	$(CC) -pie $(HARDENING_LINK) $(COPT) -pthread -o $@ $^ $(GPU_LIBS) -lm -ldl -lrt
 
 # The client of builds on another host: the builder without its kernels, and libpq.
-CLIENT_OBJ = build/build_server/client.o $(filter-out build/builder/main.o build/builder/cli%,$(BUILDER_OBJ)) build/cuda/stub.o
+CLIENT_OBJ = build/build_server/client.o $(filter-out build/builder/main.o,$(BUILDER_OBJ)) build/cuda/stub.o
 build/build_server/client.o: BUILDER_CFLAGS += -I$(PG_CLIENT_INCLUDE)
 -include build/build_server/client.d
 grnnd_build_remote: $(CLIENT_OBJ)

@@ -26,7 +26,7 @@ run_kernels()
 {
 	local log=$LOGS/kernels.log
 
-	if ! as_server make -C "$RUN/tree" "$@" build/gpu_check >"$log" 2>&1; then
+	if ! as_server make -C "$RUN/tree" "$@" grnnd_paper build/gpu_check >"$log" 2>&1; then
 		report fail kernels "build of the kernel tests"
 		show kernels "$log"
 		return
@@ -53,7 +53,7 @@ run_sanitizer()
 		{ report skip $GROUP "$name: no compute-sanitizer here"; return; }
 	python3 "$TOP/test/data/sample.py" glosses fbin >"$RUN/glosses.fbin"
 	if as_server timeout -k 10 $STAGE_LIMIT "$sanitizer" --tool memcheck --error-exitcode 9 \
-			"$RUN/tree/grnnd_build" --device gpu --metric cosine --times "$@" \
+			"$RUN/tree/grnnd_paper" --index --device gpu --metric cosine --times "$@" \
 			"$RUN/glosses.fbin" "$RUN/glosses.ibin" >"$log" 2>&1 &&
 		grep -q 'ERROR SUMMARY: 0 errors' "$log" && grep -q "$printed" "$log"; then
 		report pass $GROUP "$name"
@@ -90,7 +90,7 @@ run_trouble()
 {
 	local log=$LOGS/trouble.log
 
-	as_server timeout -k 10 $((5 * STAGE_LIMIT)) env BUILDER="$RUN/tree/grnnd_build" \
+	as_server timeout -k 10 $((5 * STAGE_LIMIT)) env BUILDER="$RUN/tree/grnnd_paper" \
 		bash "$RUN/tree/test/gpu/trouble.sh" 2>&1 | tee "$log" | tap_lines trouble
 	! grep -q '^not ok ' "$log" || show trouble "$log" 40
 	grep -q '^ok ' "$log" || { report fail trouble "nothing ran"; show trouble "$log"; }

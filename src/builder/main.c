@@ -1,14 +1,19 @@
 /*
- * main.c - the program grnnd_build: with --serve the builder process of a leader, otherwise a
- * command-line tool.
+ * main.c - the program grnnd_build: the builder process of a leader, which starts the program with
+ * --serve.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/cli.h"
 #include "builder/list_gpus.h"
 #include "builder/serve.h"
 #include "graph/kernels/dist.h"
+
+static const char usage[] =
+"Builds grnnd's indexes.  PostgreSQL starts this program for CREATE INDEX.\n"
+"\n"
+"usage: grnnd_build --devices    lists the GPUs\n";
 
 int
 main(int argc, char **argv)
@@ -24,5 +29,6 @@ main(int argc, char **argv)
 		return grn_builder_process("grnnd_build", NULL);
 	if (argc == 2 && strcmp(argv[1], "--devices") == 0)
 		return grn_list_gpus();
-	return grn_command_line(argc, argv);
+	printf("%s", usage);
+	return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }

@@ -21,7 +21,7 @@
 
 /*
  * All metrics: X(NAME, number, name).  GRN_NAME is the constant.  `number` is the constant's
- * value on disk and must never change.  `name` is the argument of grnnd_build --metric, and
+ * value on disk and must never change.  `name` is the argument of grnnd_paper --metric, and
  * the end of the name of the operator classes' support function grnnd_internal_metric_name().
  */
 #define GRN_METRICS(X) \

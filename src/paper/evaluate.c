@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/cli_options.h"
 #include "builder/host.h"
 #include "builder/thread_pool.h"
 #include "graph/form.h"
+#include "paper/options.h"
 
 #define ENTRIES 32
 #define K 10					/* recall@10 */

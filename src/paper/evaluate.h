@@ -5,7 +5,7 @@
 #ifndef GRN_EVALUATE_H
 #define GRN_EVALUATE_H
 
-#include "builder/cli_files.h"
+#include "paper/files.h"
 
 #define GRN_MAX_BEAMS 16		/* beam widths that one call evaluates */
 #define GRN_MAX_GRAPHS 64		/* graphs that one call evaluates */

@@ -7,7 +7,8 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "builder/cli.h"
+#include "paper/files.h"
+#include "paper/options.h"
 
 /* Messages go nowhere, but are formed. */
 void

@@ -1,13 +1,13 @@
 #!/bin/bash
-# trouble.sh - on a machine with a GPU and a grnnd_build for it: several builds at once where the
+# trouble.sh - on a machine with a GPU and a grnnd_paper for it: several builds at once where the
 # GPU has memory for fewer, builds that are killed and interrupted, and compute-sanitizer.
 #
-#   make gpu-check TROUBLE=yes, or: make PG_CONFIG=... && bash test/gpu/trouble.sh
+#   make gpu-check TROUBLE=yes, or: make PG_CONFIG=... grnnd_paper && bash test/gpu/trouble.sh
 #
 # Prints "ok NAME", "not ok NAME" or "skip NAME".  Needs python3; compute-sanitizer where it is
 # installed.  Takes about five minutes.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
-BUILDER=${BUILDER:-./grnnd_build}
+BUILDER=${BUILDER:-./grnnd_paper}
 LEAVE=${LEAVE:-6000}			# MB of GPU memory that several builds have together, half for contexts
 ON_GPU=300						# MB more in use where a build has opened the GPU
 BUILDS=6
@@ -79,14 +79,14 @@ for i in range(0, n, 10000):
 nvidia-smi -L >/dev/null 2>&1 || { echo "# no GPU here"; exit 2; }
 vectors large 2000000
 vectors small 20000
-"$BUILDER" --device gpu "$DIR/small.u8bin" "$DIR/first.ibin" >/dev/null || { echo "# $BUILDER does not build on the GPU"; exit 2; }
+"$BUILDER" --index --device gpu "$DIR/small.u8bin" "$DIR/first.ibin" >/dev/null || { echo "# $BUILDER does not build on the GPU"; exit 2; }
 idle=$(used)
 
 # ---- ended in the middle ----
 
 for signal in KILL HUP TERM SEGV; do
 	for after in 0 0.3 0.7; do
-		"$BUILDER" --device gpu --repeat 20 "$DIR/large.u8bin" "$DIR/$signal.ibin" >/dev/null 2>&1 &
+		"$BUILDER" --index --device gpu --repeat 20 "$DIR/large.u8bin" "$DIR/$signal.ibin" >/dev/null 2>&1 &
 		pid=$!
 		on_gpu "$idle" $pid && sleep $after && kill -$signal $pid
 		met=$?
@@ -96,7 +96,7 @@ for signal in KILL HUP TERM SEGV; do
 		result $? "SIG$signal, $after s after the GPU was opened: memory back within 10 s"
 	done
 done
-"$BUILDER" --device gpu "$DIR/small.u8bin" "$DIR/again.ibin" >/dev/null 2>&1
+"$BUILDER" --index --device gpu "$DIR/small.u8bin" "$DIR/again.ibin" >/dev/null 2>&1
 result $? "the next build works"
 
 # ---- several at once ----
@@ -115,7 +115,7 @@ on_gpu "$idle" $hog && sleep 3 && kill -0 $hog
 result $? "another process leaves $LEAVE MB of the GPU's memory"
 pids=()
 for ((i = 0; i < BUILDS; i++)); do
-	timeout 200 "$BUILDER" --device gpu "$DIR/large.u8bin" "$DIR/$i.ibin" >"$DIR/$i.log" 2>&1 &
+	timeout 200 "$BUILDER" --index --device gpu "$DIR/large.u8bin" "$DIR/$i.ibin" >"$DIR/$i.log" 2>&1 &
 	pids+=($!)
 done
 built=0 refused=0
@@ -152,7 +152,7 @@ other_frames()
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [ -n "$sanitizer" ]; then
 	for tool in racecheck synccheck initcheck; do
-		timeout 300 "$sanitizer" --tool $tool --print-limit 100000 --error-exitcode 9 "$BUILDER" --device gpu --rows 3000 \
+		timeout 300 "$sanitizer" --tool $tool --print-limit 100000 --error-exitcode 9 "$BUILDER" --index --device gpu --rows 3000 \
 			"$DIR/small.u8bin" "$DIR/checked.ibin" >"$DIR/$tool.log" 2>&1
 		code=$?
 		grep -q 'Device not supported' "$DIR/$tool.log" && { echo "skip $tool: device not supported"; continue; }

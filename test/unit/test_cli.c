@@ -1,23 +1,20 @@
 /*
- * test_cli.c - the command lines of grnnd_build, which builds a graph of a file, and of
- * grnnd_paper, which evaluates graphs and builds as the paper does; for each kind of bad input a
- * message that names it.
- *
- * The programs are $GRNND_BUILD and $GRNND_PAPER.
+ * test_cli.c - the command line of grnnd_paper, which builds graphs of files, as an index has them
+ * or as the paper has them, and evaluates graphs; for each kind of bad input a message that names
+ * the input.  The program is $GRNND_PAPER.
  */
 #include "unit.h"
 
 #include <stdint.h>
 #include <sys/wait.h>
 
-static const char *program,		/* what builds, */
-		   *paper;				/* and what evaluates */
+static const char *program;
 static char dir[] = "/tmp/grnnd_cli_XXXXXX";
 static char output[8192];
 
 /*
- * Runs a program with these arguments, $D standing for the directory: grnnd_paper if an argument
- * is --evaluate or begins with "paper ", which goes, else grnnd_build.
+ * Runs the program with these arguments, in which $D stands for the directory, and with --index
+ * unless an argument is --evaluate or the arguments begin with "paper ", which is left out.
  */
 static int
 run(const char *arguments)
@@ -28,8 +25,8 @@ run(const char *arguments)
 	FILE	   *f;
 	int			status;
 
-	snprintf(command, sizeof(command), "D=%s; %s %s 2>&1", dir,
-			 is_paper || strstr(arguments, "--evaluate") ? paper : program, arguments + (is_paper ? 6 : 0));
+	snprintf(command, sizeof(command), "D=%s; %s %s %s 2>&1", dir, program,
+			 is_paper || strstr(arguments, "--evaluate") ? "" : "--index", arguments + (is_paper ? 6 : 0));
 	f = popen(command, "r");
 	if (!f)
 		abort();
@@ -174,7 +171,7 @@ test_build_and_evaluate(void)
 static void
 test_options(void)
 {
-	CHECK(run("--device cpu --degree 8 --r 16 --s 8 --t1 2 --t2 2 --rho 0.5 --seed 9 --metric cosine --rows 50 --fill $D/a.fbin $D/o.ibin") == 0,
+	CHECK(run("--device cpu --degree 8 --metric cosine --rows 50 --fill $D/a.fbin $D/o.ibin") == 0,
 		  "%s", output);
 	/* without --device, where there is no GPU as well */
 	CHECK(run("--threads 2 $D/a.fbin $D/o.ibin") == 0 && strstr(output, "1200 rows"), "%s", output);
@@ -206,14 +203,15 @@ test_bad_options(void)
 	refused(2, "--rho 1.5 $D/a.fbin $D/o.ibin", "--rho");
 	refused(2, "--rho nan $D/a.fbin $D/o.ibin", "--rho");
 	refused(2, "--t1 0 $D/a.fbin $D/o.ibin", "--t1");
-	refused(2, "--seed -1 $D/a.fbin $D/o.ibin", "--seed");
+	refused(2, "--repeat -1 $D/a.fbin $D/o.ibin", "--repeat");
+	refused(2, "--overlap 0 $D/a.fbin $D/o.ibin", "--overlap");
+	refused(2, "--memory-limit 0 $D/a.fbin $D/o.ibin", "--memory-limit");
 	refused(2, "--metric l3 $D/a.fbin $D/o.ibin", "--metric");
 	refused(2, "--device tpu $D/a.fbin $D/o.ibin", "--device");
 	refused(2, "--nonsense $D/a.fbin $D/o.ibin", "--help");
 	refused(2, "--beam 10,x --evaluate $D/0.ibin --query $D/q.fbin --truth $D/t.ibin $D/a.fbin", "--beam");
 	refused(2, "--evaluate $D/0.ibin --truth $D/t.ibin $D/a.fbin", "--query");
 	refused(2, "--serve", "--serve");
-	refused(2, "--order ascending $D/a.fbin $D/o.ibin", "--help");
 	refused(2, "paper $D/a.fbin", "file of vectors");
 	refused(2, "paper --order sideways $D/a.fbin $D/o.ibin", "--order");
 	refused(2, "paper --pairs 0 $D/a.fbin $D/o.ibin", "--pairs");
@@ -328,16 +326,12 @@ main(void)
 {
 	char		command[128];
 
-	program = getenv("GRNND_BUILD");
+	program = getenv("GRNND_PAPER");
 	if (!program)
-		program = access("./grnnd_build", X_OK) == 0 ? "./grnnd_build" : "../../grnnd_build";
-	paper = getenv("GRNND_PAPER");
-	if (!paper)
-		paper = access("./grnnd_paper", X_OK) == 0 ? "./grnnd_paper" : "../../grnnd_paper";
-	if (access(program, X_OK) != 0 || access(paper, X_OK) != 0 || !mkdtemp(dir))
+		program = access("./grnnd_paper", X_OK) == 0 ? "./grnnd_paper" : "../../grnnd_paper";
+	if (access(program, X_OK) != 0 || !mkdtemp(dir))
 	{
-		printf("# %s or %s is not there: build them, or set GRNND_BUILD and GRNND_PAPER\nnot ok test_cli\n",
-			   program, paper);
+		printf("# %s is not there: build it, or set GRNND_PAPER\nnot ok test_cli\n", program);
 		return 1;
 	}
 	write_rows("a.fbin", 1, ROWS, false, false);

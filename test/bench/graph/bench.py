@@ -3,7 +3,7 @@
 
   bench.py --data sift=FOLDER --data gist=FOLDER [--data text=FOLDER:cosine] --out RESULTS
 
-Needs a CUDA device, nvcc, numpy, matplotlib, grnnd_build and grnnd_paper (README.md).  Writes
+Needs a CUDA device, nvcc, numpy, matplotlib and grnnd_paper (README.md).  Writes
 results.md, results.json and plots into --out.  A rival that is not there is named and left out.
 """
 import argparse
@@ -38,11 +38,11 @@ GRNND = [
     ("GRNND, more rounds", "device", "{device} --repeat {runs} --degree 37 --t1 8 --t2 4 {rows} {graph}"),
     ("GRNND, from pinned memory", "host", "{device} --repeat {runs} --from pinned {rows}"),
     ("GRNND, from pageable memory", "host", "{device} --repeat {runs} --from pageable {rows}"),
-    ("GRNND, grnnd_build", "host", "{grnnd} --device gpu --metric {metric} --times --repeat 4 {base} {graph}"),
+    ("GRNND, as an index", "host", "{index} --device gpu --metric {metric} --times --repeat 4 {base} {graph}"),
     ("GRNND, paper's kernels", "device", "{paper} {base} {graph}"),
     ("GRNND, paper's kernels, R=64", "device", "{paper} --r 64 --s 32 {base} {graph}"),
     ("GRNND on the CPU", "cpu",
-     "{grnnd} --device cpu --metric {metric} --threads {threads} --times {base} {graph}"),
+     "{index} --device cpu --metric {metric} --threads {threads} --times {base} {graph}"),
 ]
 RIVALS = [
     ("CAGRA ivf_pq", "device", "{cagra} {base} {graph} ivf_pq 32 64 {metric} {builds}"),
@@ -65,8 +65,7 @@ def parse():
                    help="a data folder or a .hdf5 file of ann-benchmarks; METRIC l2, cosine or ip")
     p.add_argument("--out", required=True)
     p.add_argument("--work", help="folder for graphs and changed data (default: OUT/work, removed at the end)")
-    p.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
-    p.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper", help="judges all graphs, and builds as the paper does")
+    p.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper", help="builds graphs and judges all")
     p.add_argument("--device", help="the program of device.cu; compiled with nvcc where not given")
     p.add_argument("--programs", default="", help="folder of the rivals' programs (README.md)")
     p.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND",
@@ -168,7 +167,7 @@ def sample(work):
 
 
 def take_output(text):
-    """What a builder printed: a line of JSON, lines 'name value', or grnnd_build's."""
+    """What a builder printed: a line of JSON, lines 'name value', or grnnd_paper's."""
     found = {}
     for line in text.splitlines():
         if line.startswith("{"):
@@ -200,7 +199,7 @@ def method(args, data, name, includes, template):
         where, _, pattern = skip.partition(":")
         if where in (data.name, "*") and re.search(pattern, name):
             return None
-    # device.cu puts rows into inner product's space untimed: from host memory grnnd_build is the measure
+    # device.cu puts rows into inner product's space untimed: from host memory grnnd_paper --index is the measure
     if data.metric == "ip" and (not name.startswith(KNOWS_IP) or "--from" in template or "{paper}" in template):
         return None
     return build(args, data, {"data": data.name, "method": name, "includes": includes}, template)
@@ -209,7 +208,7 @@ def method(args, data, name, includes, template):
 def build(args, data, row, template):
     """The row with what was measured of one command; a text where it cannot be."""
     graph = f"{args.work}/{data.name}.ibin"
-    words = dict(device=args.device, grnnd=args.grnnd_build, paper=args.grnnd_paper, base=data.base, graph=graph,
+    words = dict(device=args.device, index=f"{shlex.quote(args.grnnd_paper)} --index", paper=args.grnnd_paper, base=data.base, graph=graph,
                  rows=f"--metric {data.metric} {shlex.quote(data.base)}",
                  metric=data.metric, dim=data.dim, threads=args.threads, builds=BUILDS, runs=args.runs,
                  cagra=f"{shlex.quote(sys.executable)} {shlex.quote(HERE)}/rivals/cagra.py")
@@ -244,7 +243,7 @@ def scaling(args, data):
         counts.append(t)
         t *= 4
     for threads in counts + [args.threads]:
-        text = run([args.grnnd_build, "--device", "cpu", "--threads", str(threads), "--rows",
+        text = run([args.grnnd_paper, "--index", "--device", "cpu", "--threads", str(threads), "--rows",
                     str(min(args.scaling_rows, data.rows)), "--metric", data.metric, "--times", data.base,
                     f"{args.work}/scaling.ibin"], args.limit)
         rows.append({"threads": threads, "rows": min(args.scaling_rows, data.rows), **take_output(text)})
@@ -272,9 +271,8 @@ def main():
     own_work = args.work is None
     args.work = args.work or f"{args.out}/work"
     os.makedirs(args.work, exist_ok=True)
-    for program, option in ((args.grnnd_build, "--grnnd-build"), (args.grnnd_paper, "--grnnd-paper")):
-        if not os.path.exists(program):
-            sys.exit(f"{program} is not there: make grnnd_build grnnd_paper first, or give {option}")
+    if not os.path.exists(args.grnnd_paper):
+        sys.exit(f"{args.grnnd_paper} is not there: make grnnd_paper first, or give --grnnd-paper")
     args.device = args.device or compile_device(args.work)
     sets = []
     for d in args.data:

@@ -5,7 +5,7 @@
 
 Rows are embeddings of the sample plus normal noise of half their spread, projected at random to D
 dimensions (default 384: not projected), of which the signs stay.  The same rows with one 2 among
-them, other.fbin, go up as floats: so grnnd_build --times shows what projections cost instead.
+them, other.fbin, go up as floats: so grnnd_paper --index --times shows what projections cost instead.
 """
 import argparse
 import os

@@ -22,8 +22,7 @@ COLUMNS = ["data", "GPUs", "limit", "MB", "parts", "rows a row", "digests", "spl
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--grnnd-build", default=f"{ROOT}/grnnd_build")
-    parser.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper", help="judges the graphs")
+    parser.add_argument("--grnnd-paper", default=f"{ROOT}/grnnd_paper", help="builds and judges the graphs")
     parser.add_argument("--data", action="append", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--device", choices=["gpu", "cpu"], default="gpu")
     parser.add_argument("--limits", default="1,0.5,0.25,0.125")
@@ -44,7 +43,7 @@ def number(pattern, text):
 def measure(args, folder, devices, limit):
     """Fields of COLUMNS from "parts" on, by name; limit in MB, None for none."""
     graph = f"{args.out}/graph.ibin"
-    command = [args.grnnd_build, "--device", args.device, "--threads", str(args.threads), "--times", "--repeat",
+    command = [args.grnnd_paper, "--index", "--device", args.device, "--threads", str(args.threads), "--times", "--repeat",
                str(args.repeat)] + (["--gpu", devices] if args.device == "gpu" else [])
     command += ["--memory-limit", str(limit)] if limit else []
     command += ["--overlap", args.overlap] if args.overlap else []

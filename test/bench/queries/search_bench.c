@@ -4,7 +4,7 @@
  *
  *   cc -O2 -g -std=gnu11 -pthread -Isrc -o search_bench test/bench/queries/search_bench.c \
  *      $(find src/graph -name '*.c') src/builder/thread_pool.c -lm
- *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_build's)
+ *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_paper's)
  *
  *   --metric l2|ip|cosine|l1  distance (default l2)
  *   --codes 32x4+96x2+64x1  the codes' shape, or their bytes, in the best shape (0: no codes;

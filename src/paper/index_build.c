@@ -1,8 +1,8 @@
 /*
- * cli_build.c - the command line's build: a graph of all rows of a file.  Unlike an index, the
- * graph has a vertex for every row, even for equal rows.
+ * index_build.c - builds the graph of all rows of a file by the functions of CREATE INDEX.  Unlike
+ * an index, the graph has a vertex for every row, even for equal rows.
  */
-#include "builder/cli.h"
+#include "paper/index_build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 
 #include "builder/build_graph.h"
-#include "builder/cli_options.h"
 #include "builder/finish.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
 #include "graph/construct/medoid.h"
+#include "paper/options.h"
 
 #define CHECK_GRAIN 512
 /* records of a page whose order is timed; a page holds as many records of 128 dimensions */
@@ -74,7 +74,7 @@ static void
 tool_notice(void *ctx, const char *text, const char *hint)
 {
 	(void) ctx;
-	fprintf(stderr, "grnnd_build: %s%s%s%s\n", text, hint[0] ? " (" : "", hint, hint[0] ? ")" : "");
+	grn_cli_error("%s%s%s%s", text, hint[0] ? " (" : "", hint, hint[0] ? ")" : "");
 }
 
 /* A check of a graph; bad and vertex describe any faulty vertex. */
@@ -156,25 +156,23 @@ print_times(const GrnGraphJob *job, double build, const double *finish)
 }
 
 static bool
-build_once(const GrnCli *cli, GrnGraphJob *job, GrnFailure *failure)
+build_once(const GrnIndexBuild *wanted, GrnGraphJob *job, GrnFailure *failure)
 {
-	GrnGraphParams params = cli->params;
+	GrnGraphParams params = {.degree = job->graph->degree};
 	double		start = grn_seconds();
 	double		built;
 	double		seconds[2] = {0};
 	size_t		bytes = job->rows->n * sizeof(uint32_t);
-	uint32_t   *position = cli->times ? map_memory(bytes) : NULL;
+	uint32_t   *position = wanted->times ? map_memory(bytes) : NULL;
 	bool		fine;
 
-	if (params.degree == 0)
-		params.degree = job->graph->degree;
 	job->params = &params;
 	job->hold = position != NULL;
 	if (!grn_build_graph(job, failure))
 		return false;
 	built = grn_seconds() - start;
 	fine = finish_graph(job, position, seconds, failure);
-	if (fine && cli->times)
+	if (fine && wanted->times)
 		print_times(job, built, seconds);
 	if (position)
 		munmap(position, bytes);
@@ -209,8 +207,8 @@ make_bits(GrnRows *rows, uint8_t *base)
 	rows->form = bits;
 }
 
-int
-grn_build_file(const GrnCli *cli)
+bool
+grn_build_as_index(const GrnIndexBuild *wanted)
 {
 	ToolMemory	tool = {0};
 	GrnHost		host = {.ctx = &tool, .need = tool_need, .phase = tool_phase, .notice = tool_notice};
@@ -220,7 +218,7 @@ grn_build_file(const GrnCli *cli)
 	GrnGraph	graph = {0};
 	GrnRows		rows = {0};
 	GrnGraphJob job = {0};
-	GrnPool    *pool = grn_pool_start((int) cli->threads);
+	GrnPool    *pool = grn_pool_start((int) wanted->threads);
 	GrnProgress progress;
 	char		name[128];
 	uint32_t	degree;
@@ -228,26 +226,26 @@ grn_build_file(const GrnCli *cli)
 	if (!pool)
 	{
 		grn_cli_error("out of memory");
-		return 1;
+		return false;
 	}
 	grn_progress_init(&progress, grn_pool_parallel(pool), &host);
-	if (!grn_read_vectors(cli->vectors, cli->metric, cli->rows, &v))
-		return 1;
+	if (!grn_read_vectors(wanted->vectors, wanted->metric, wanted->rows, &v))
+		return false;
 	rows.base = v.base;
 	rows.n = v.n;
 	rows.row_bytes = v.stride * sizeof(float);
 	rows.dim = v.dim;
-	rows.embedding = cli->metric->embedding;
+	rows.embedding = wanted->metric->embedding;
 	rows.form = GRN_FORM_FLOATS;
-	if (!grn_prepare(&rows, cli->metric, grn_pool_parallel(pool), NULL, &prepared,
+	if (!grn_prepare(&rows, wanted->metric, grn_pool_parallel(pool), NULL, &prepared,
 					 &failure))
 	{
-		grn_cli_error("%s: %s", cli->vectors, failure.text);
-		return 1;
+		grn_cli_error("%s: %s", wanted->vectors, failure.text);
+		return false;
 	}
 	if (!grn_is_scaled(rows.embedding))
 		make_bits(&rows, (uint8_t *) v.base);
-	degree = cli->params.degree ? cli->params.degree : grn_bare_degree(v.dim);
+	degree = wanted->degree ? wanted->degree : grn_bare_degree(v.dim);
 	graph.ids = map_memory(v.n * degree * sizeof(uint32_t));
 	graph.counts = malloc(v.n);
 	graph.degree = degree;
@@ -255,35 +253,35 @@ grn_build_file(const GrnCli *cli)
 	if (!graph.ids || !graph.counts)
 	{
 		grn_cli_error("out of memory");
-		return 1;
+		return false;
 	}
 	job.rows = &rows;
 	job.graph = &graph;
-	job.choice = &cli->choice;
+	job.choice = &wanted->choice;
 	job.progress = &progress;
-	job.fill = cli->fill;
+	job.fill = wanted->fill;
 	job.host = &host;
-	if (!grn_device_open(&cli->choice, (int) cli->threads, &host, &job.gpu, name,
+	if (!grn_device_open(&wanted->choice, (int) wanted->threads, &host, &job.gpu, name,
 						 sizeof(name), &failure))
 		goto failed;
-	printf("%s: %zu rows of %u dimensions, on %s\n", cli->vectors, v.n, v.dim, name);
-	for (uint32_t i = 0; i < cli->repeat; i++)
-		if (!build_once(cli, &job, &failure))
+	printf("%s: %zu rows of %u dimensions, on %s\n", wanted->vectors, v.n, v.dim, name);
+	for (uint32_t i = 0; i < wanted->repeat; i++)
+		if (!build_once(wanted, &job, &failure))
 			goto failed;
 	grn_device_close();
-	if (!grn_write_graph(cli->graph, &graph))
-		return 1;
+	if (!grn_write_graph(wanted->graph, &graph))
+		return false;
 	grn_pool_stop(pool);
 	munmap(graph.ids, v.n * degree * sizeof(uint32_t));
 	grn_free_vectors(&v);
 	free(graph.counts);
 	if (tool.work)
 		munmap(tool.work, tool.work_bytes);
-	return 0;
+	return true;
 
 failed:
 	grn_cli_error("%s", failure.text);
 	if (failure.hint[0])
 		fprintf(stderr, "%s\n", failure.hint);
-	return 1;
+	return false;
 }

@@ -1,8 +1,8 @@
 /*
- * cli_options.h - the options of a command line, as a table of names, kinds and targets.
+ * options.h - the options of a command line, as a table of names, kinds and targets.
  */
-#ifndef GRN_CLI_OPTIONS_H
-#define GRN_CLI_OPTIONS_H
+#ifndef GRN_OPTIONS_H
+#define GRN_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,4 +60,4 @@ extern bool grn_option_number(const char *option, const char *text, uint64_t low
 /* Prints the program's name and a message to stderr. */
 extern void grn_cli_error(const char *format,...) __attribute__((format(printf, 1, 2)));
 
-#endif							/* GRN_CLI_OPTIONS_H */
+#endif							/* GRN_OPTIONS_H */

@@ -1,7 +1,7 @@
 /*
- * cli_files.c - reads and writes vectors and graphs in the file formats of common benchmarks.
+ * files.c - reads and writes vectors and graphs in the file formats of common benchmarks.
  */
-#include "builder/cli_files.h"
+#include "paper/files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-#include "builder/cli_options.h"
+#include "paper/options.h"
 #include "graph/space.h"
 
 typedef struct Mapped

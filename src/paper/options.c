@@ -1,8 +1,8 @@
 /*
- * cli_options.c - parses the options of a command line by a table.
+ * options.c - parses the options of a command line by a table.
  */
 #define _GNU_SOURCE				/* for program_invocation_short_name */
-#include "builder/cli_options.h"
+#include "paper/options.h"
 
 #include <errno.h>
 #include <getopt.h>

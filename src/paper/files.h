@@ -1,9 +1,9 @@
 /*
- * cli_files.h - files of vectors and graphs.  Each function prints an error that names the file,
+ * files.h - files of vectors and graphs.  Each function prints an error that names the file,
  * and returns false, if the file is wrong.
  */
-#ifndef GRN_CLI_FILES_H
-#define GRN_CLI_FILES_H
+#ifndef GRN_FILES_H
+#define GRN_FILES_H
 
 #include "graph/construct/graph.h"
 #include "graph/metric.h"
@@ -37,4 +37,4 @@ extern bool grn_take_metric(void *target, const char *name);
 "(int32 rows, int32 columns, then the rows).  A graph is .ibin: int32 rows, int32\n" \
 "columns (the degree), then each row's neighbors, nearest first, -1 after the last.\n"
 
-#endif							/* GRN_CLI_FILES_H */
+#endif							/* GRN_FILES_H */
