@@ -692,3 +692,58 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	*selectivity = generic.indexSelectivity;
 	*pages = shape.pages;
 }
+
+/*
+ * A row of a bitmap, in operators: 0.06 to 0.1 microseconds when the index adds the row, and as
+ * much again for the order of pages and the search's copy.  The planner reckons far less.
+ */
+#define BITMAP_ROW_COST 40
+/* The cost of a row's distance, and of its place in the order, in operators. */
+#define SET_ROW_COST 16
+
+bool
+grnnd_bitmap_cost(PlannerInfo *root, IndexPath *path, BitmapHeapPath * heap, Cost *startup, Cost *total)
+{
+	const RelOptInfo *rel = path->indexinfo->rel;
+	Shape		shape;
+	double		random_page;
+	double		seq_page;
+	double		known;
+	double		rows;
+	double		share;
+	double		kept;
+	Cost		visit;
+	Cost		made;
+	Cost		all;
+	Cost		first;
+	SearchVisits search = {0};
+	Selectivity selectivity;
+
+	if (wants_no_vector(path))
+		return false;
+	shape = index_shape(root, path);
+	get_tablespace_page_costs(path->indexinfo->reltablespace, &random_page, &seq_page);
+	known = known_part(root, rel, &shape);
+	visit = visit_cost(&shape, random_page, seq_page) * known;
+	cost_bitmap_tree_node(heap->bitmapqual, &made, &selectivity);
+	rows = clamp_row_est(selectivity * rel->tuples);
+	/* the planner's own plan reads all rows of the bitmap too, and sorts them */
+	all = Max(heap->path.total_cost - made, 0) + rows * SET_ROW_COST * cpu_operator_cost;
+	made += rows * BITMAP_ROW_COST * cpu_operator_cost * known;
+	share = Min(rows / shape.rows, 1);
+	/* of the rows in the bitmap, those that pass all conditions */
+	kept = Min(Max(rel->rows / rows, 1 / rows), 1);
+
+	/* the search goes on until ef rows of the bitmap are found */
+	shape.ef /= share;
+	search.first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
+	search.row = VISITS_PER_EXPANSION * shape.expansions * shape.beam / share;
+	if (shape.signatures && (path->indexclauses != NIL || shape.filter != NIL))
+		search = filtered_visits(root, path, &shape, &search,
+								 Min(Max(path->indexselectivity, 1 / shape.rows), 1));
+	first = Min(search.first * visit + search.pages * missing_cost(shape.pages, random_page) * known, all);
+	*startup = made + first;
+	/* a row that is returned is read as a row of the planner's plan is */
+	*total = *startup + Min(rel->rows * (search.row * visit / kept + all / rows), all);
+	return true;
+}

@@ -36,6 +36,15 @@
 #define LIST_ROW_TIME(l) (0.005 * (12 + (double) (l)->code_bytes) / 32)
 
 /*
+ * A row of the table in memory, with a distance of so many numbers, and its value in a TOAST table,
+ * where values of TOAST_BYTES are.
+ */
+#define ROW_TIME 0.7
+#define NUMBER_TIME 0.0004
+#define TOAST_TIME 2.5
+#define TOAST_BYTES 2000
+
+/*
  * The rest of a scan reads CODED_RECORDS records in the time of a visit if the index has codes.  In
  * small indexes LEAST_VISITS visits are always allowed.
  */
@@ -73,6 +82,22 @@ double
 grnnd_graph_cost(double ef, double share, double near_share)
 {
 	return SAMPLE_COST + grnnd_graph_visits(ef, share, near_share);
+}
+
+double
+grnnd_set_visits(double ef, double share)
+{
+	return START_VISITS + ef / share;
+}
+
+double
+grnnd_set_rows_cost(const GrnndIndex *ix, double rows)
+{
+	double		time = ROW_TIME + NUMBER_TIME * ix->meta.dim;
+
+	if (grn_form_bytes(ix->key.type->form, ix->meta.dim) > TOAST_BYTES)
+		time += TOAST_TIME;
+	return rows * time / VISIT_TIME(&ix->layout);
 }
 
 GrnndWay

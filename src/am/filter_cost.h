@@ -18,7 +18,8 @@ typedef enum GrnndWay
 	GRNND_WAY_GRAPH,
 	GRNND_WAY_LIST,
 	GRNND_WAY_HANDED_OVER,		/* first by the graph, then by a list */
-	GRNND_WAY_REST				/* by reading all rows in turn */
+	GRNND_WAY_REST,				/* by reading all rows in turn */
+	GRNND_WAY_SET				/* by reading the rows of a bitmap from the table */
 } GrnndWay;
 
 /*
@@ -34,6 +35,13 @@ extern double grnnd_expansions_per_row(const GrnCodec *codec, bool strict);
 
 /* Visits that cost as much as reading all rows in turn.  rows: records of the index. */
 extern double grnnd_all_rows_cost(const GrnndIndex *ix, double rows);
+
+/*
+ * Searches for the rows of a bitmap of other indexes (scan_tids.c), without any signature: the
+ * visits until ef rows are found, and the cost of reading `rows` rows from the table instead.
+ */
+extern double grnnd_set_visits(double ef, double share);
+extern double grnnd_set_rows_cost(const GrnndIndex *ix, double rows);
 
 /* The way with the least cost.  Infinity: a way that does not exist. */
 extern GrnndWay grnnd_cheapest_way(double graph, double list, double rest);

@@ -365,6 +365,7 @@ typedef enum GrnndIterative
  * Scans and the planner must use grnnd_effective_*(), because settings of hnsw may apply instead.
  */
 extern int	grnnd_ef_search;
+extern bool grnnd_enable_bitmap;
 extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;

@@ -8,6 +8,7 @@
 #include "fmgr.h"
 #include "utils/guc.h"
 
+#include "am/bitmap_scan.h"
 #include "am/grnnd.h"
 #include "am/opclass.h"
 #include "am/options.h"
@@ -30,6 +31,7 @@ _PG_init(void)
 	grnnd_define_test_point();
 	grnnd_install_executor_hook();
 	grnnd_explain_scans();
+	grnnd_install_bitmap_scan();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();
 }

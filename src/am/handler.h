@@ -47,6 +47,15 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 							   double loop_count, Cost *startup, Cost *total,
 							   Selectivity *selectivity, double *correlation,
 							   double *pages);
+/*
+ * The cost of a search among the rows of a bitmap.  path: the index path in the order of
+ * distances;
+ * heap: the planner's own path for the bitmap.  Returns false if the index does not have the
+ * rows that the conditions want.
+ */
+struct BitmapHeapPath;
+extern bool grnnd_bitmap_cost(struct PlannerInfo *root, struct IndexPath *path, struct BitmapHeapPath *heap,
+							  Cost *startup, Cost *total);
 
 /* ---- first_rows.c ---- */
 

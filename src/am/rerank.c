@@ -76,14 +76,22 @@ typedef struct ChainReading
 
 /* ---- begin and end ---- */
 
+/* The state for reading rows, which survives rescans. */
+static GrnndRerank *
+row_reader(GrnndScan *so)
+{
+	if (so->reader_of_rows == NULL)
+		so->reader_of_rows = MemoryContextAllocZero(GetMemoryChunkContext(so), sizeof(GrnndRerank));
+	return so->reader_of_rows;
+}
+
 void
 grnnd_rerank_begin(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = so->rerank;
+	GrnndRerank *rr = row_reader(so);
 
-	if (rr == NULL)
-		so->rerank = rr = MemoryContextAllocZero(GetMemoryChunkContext(so), sizeof(GrnndRerank));
+	so->rerank = rr;
 	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(ReadRow));
 	rr->lists = AllocSetContextCreate(so->context, "grnnd TIDs", ALLOCSET_SMALL_SIZES);
 	rr->prefetch_left = 0;
@@ -95,7 +103,7 @@ static void
 begin_reading(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = so->rerank;
+	GrnndRerank *rr = row_reader(so);
 	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(so));
 
 	rr->fetch = GRNND_INDEX_FETCH_BEGIN(scan->heapRelation);
@@ -128,8 +136,9 @@ release_page(GrnndRerank *rr)
 void
 grnnd_rerank_reset(GrnndScan *so)
 {
-	GrnndRerank *rr = so->rerank;
+	GrnndRerank *rr = so->reader_of_rows;
 
+	so->rerank = NULL;
 	if (rr == NULL)
 		return;
 	if (rr->fetch != NULL)
@@ -145,7 +154,7 @@ grnnd_rerank_reset(GrnndScan *so)
 void
 grnnd_rerank_end(GrnndScan *so)
 {
-	GrnndRerank *rr = so->rerank;
+	GrnndRerank *rr = so->reader_of_rows;
 
 	if (rr == NULL)
 		return;
@@ -159,7 +168,7 @@ grnnd_rerank_end(GrnndScan *so)
 	if (rr->estate != NULL)
 		FreeExecutorState(rr->estate);
 	pfree(rr);
-	so->rerank = NULL;
+	so->reader_of_rows = NULL;
 }
 
 /* ---- reading ---- */
@@ -252,6 +261,28 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 	/* use the TID at the start of the HOT chain, as the executor expects */
 	put_row(so, &row, packed, 1);
 	return true;
+}
+
+bool
+grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndRerank *rr = row_reader(so);
+	bool		again = false;
+	bool		dead = false;
+
+	if (rr->fetch == NULL)
+		begin_reading(scan);
+	so->reads++;
+	return table_index_fetch_tuple(rr->fetch, tid, scan->xs_snapshot, rr->slot, &again, &dead) &&
+		measure_row(scan, rr, value);
+}
+
+void
+grnnd_end_reading(GrnndScan *so)
+{
+	if (so->reader_of_rows != NULL && so->reader_of_rows->fetch != NULL)
+		release_page(so->reader_of_rows);
 }
 
 /* Reads the rows of the current TIDs.  Returns the number of rows that the snapshot sees. */
@@ -540,11 +571,13 @@ grnnd_rerank(IndexScanDesc scan)
 		{
 			if (!so->exhausted)
 				grnnd_end_search(scan);
+			if (so->set_rows != NULL)
+				break;
 			sort_all(scan);
 		}
 	}
-	if (any && rr->fetch != NULL)
-		release_page(rr);
+	if (any)
+		grnnd_end_reading(so);
 }
 
 void

@@ -22,6 +22,12 @@ extern void grnnd_rerank_free(ScanCandidate *r);
 extern void grnnd_rerank_stop(GrnndScan *so);
 /* Begins the rest: rows already read stay, and unread rows come from so->rest. */
 extern void grnnd_rerank_rest(GrnndScan *so);
+/*
+ * Reads a row of the table, and computes the operator's value.  Returns false if the snapshot does
+ * not see the row, or if the value is NULL.  grnnd_end_reading() releases the row's page.
+ */
+extern bool grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value);
+extern void grnnd_end_reading(GrnndScan *so);
 /* True if rows exceeded the memory, so that all remaining rows were read and sorted. */
 extern bool grnnd_rerank_sorted(const GrnndScan *so);
 /* Makes the next sorted row current.  Returns false at the end. */

@@ -85,7 +85,7 @@ search_width(GrnndScan *so)
 	double		wanted = (double) limit / FIRST_SHARE;
 
 	/* without codes there are no signatures, and the search finds failing nodes too */
-	filtered |= so->filter != NULL && !grn_has_codes(&so->ix->codec);
+	filtered |= so->set_filtered || (so->filter != NULL && !grn_has_codes(&so->ix->codec));
 	ef = grnnd_width(so->store.index, so->ix,
 					 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
 	so->first = FIRST_SHARE * (filtered ? FILTERED_FIRST : 1);
@@ -170,6 +170,7 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 	grnnd_rerank_reset(so);
 	so->started = false;
 	so->search = NULL;
+	so->set_rows = NULL;
 	so->keys = orderbys;
 	MemoryContextReset(so->context);
 
@@ -241,7 +242,7 @@ begin_search(IndexScanDesc scan)
 		 * nothing
 		 */
 		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
-		.max_visits = so->max_visits,
+		.max_visits = so->set != NULL && so->max_visits == 0 ? most_visits(so) : so->max_visits,
 		.keep_vectors = so->norms,
 		.skip_killed = so->skip_killed,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
@@ -322,6 +323,7 @@ begin_scan(IndexScanDesc scan)
 	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
 						GRN_TID_BYTES);
 	so->filter = grnnd_make_filter(so->ix->attrs, so->ix->books, keys, nkeys);
+	grnnd_begin_set(scan);
 	so->iterative = grnnd_effective_iterative_scan();
 	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
 	/* a limit of at least all rows is no limit; the last page may be partly empty */
@@ -365,6 +367,8 @@ begin_scan(IndexScanDesc scan)
 	{
 		so->walk = true;
 		so->walk_null = true;
+		if (so->set != NULL)
+			grnnd_tid_set_prepare(so->set);
 		return;
 	}
 	so->q = palloc(so->ix->meta.dim * sizeof(float));
@@ -373,8 +377,17 @@ begin_scan(IndexScanDesc scan)
 	{
 		/* a zero vector has no angle to any row */
 		so->walk = true;
+		if (so->set != NULL)
+			grnnd_tid_set_prepare(so->set);
 		return;
 	}
+	if (grnnd_set_is_small(so))
+	{
+		grnnd_begin_set_rows(scan);
+		return;
+	}
+	if (so->set != NULL)
+		grnnd_tid_set_prepare(so->set);
 	if (grnnd_reranks(so->ix->key.type, so->ix->layout.form))
 		grnnd_rerank_begin(scan);
 	grnnd_measure_query(scan);
@@ -437,34 +450,13 @@ rest_visits(const GrnndScan *so)
 	uint64		total = so->found + wasted;
 	uint64		cheap = wasted;
 
+	if (grnnd_set_serves(so))
+		return (uint64) Min((double) visits, ceil(grnnd_set_cost(so)));
 	if (!grnnd_has_stand_ins(so->ix->key.type))
 		cheap += so->nempty;
 	if (total == 0 || visits <= node_pages(so))
 		return visits;
 	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / total);
-}
-
-/* Does the scan have no row of this node to return?  True for killed nodes. */
-static bool
-is_empty(const ScanCandidate *r)
-{
-	return r->ntids == 0 && r->next == GRN_INVALID_ID;
-}
-
-/*
- * Share of the error that is subtracted from the value of a node without rows.  An inexact value
- * is a lower bound, and the row is read when the result reaches the heap's top (rerank.c).  The
- * row of a node that fails the filter is never read.  By its lower bound such a node would come
- * before nearer rows, and the search would go on as if it had returned a row.  This share is a
- * heuristic: with it, recall on long sparsevec rows is no less than without a filter.  With half
- * of 20,000 rows passing, scans make 4,047 visits instead of 10,963 with the whole error
- * (test/bench/types/results.md, test/bench/decisions.md).
- */
-#define EMPTY_NODE_ERROR_SHARE 0.15
-static double
-waiting_value(const GrnndScan *so, const ScanCandidate *r, const GrnFound *f, double norm)
-{
-	return grnnd_operator_value(so, f, norm, r->exact ? 0 : is_empty(r) ? EMPTY_NODE_ERROR_SHARE : 1);
 }
 
 /* Runs one more batch of the search, or sets so->exhausted. */
@@ -543,11 +535,11 @@ run_batch(IndexScanDesc scan)
 		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
-		r->value = waiting_value(so, r, f, r->exact ? 0 : grnnd_found_norm(so, i));
+		r->value = grnnd_waiting_value(so, r, f, r->exact ? 0 : grnnd_found_norm(so, i));
 		r->least = r->value;
-		if ((r->exact || is_empty(r)) && grnnd_has_threshold(so))
+		if ((r->exact || grnnd_is_empty(r)) && grnnd_has_threshold(so))
 			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), 1);
-		so->nempty += is_empty(r);
+		so->nempty += grnnd_is_empty(r);
 		r->tids = tids;
 		memcpy(tids, grn_search_tids(so->search) + (Size) f->tids * GRN_TID_BYTES, bytes);
 		tids += bytes;
@@ -611,7 +603,9 @@ next_result(IndexScanDesc scan)
 
 		if (so->rerank != NULL)
 			grnnd_rerank(scan);
-		else if (so->rest != NULL)
+		if (so->set_rows != NULL)
+			return grnnd_next_set_row(so);
+		if (so->rerank == NULL && so->rest != NULL)
 			return grnnd_next_rest(so);
 		if (grnnd_rerank_sorted(so))
 		{
@@ -664,7 +658,7 @@ next_result(IndexScanDesc scan)
 			grnnd_prefetch_results(scan);
 		}
 		/* a node without rows only held its place in the order */
-		if (is_empty(r))
+		if (grnnd_is_empty(r))
 		{
 			if (so->rerank != NULL)
 				grnnd_rerank_free(r);
@@ -763,7 +757,10 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
 		   GRN_TID_BYTES);
 	grnnd_check_row(scan, &scan->xs_heaptid);
-	scan->xs_recheck = so->filter != NULL && so->filter->recheck;
+	if (so->set != NULL)
+		grnnd_note_set_row(so, &scan->xs_heaptid);
+	/* rows that are read from the table have passed no test of the index */
+	scan->xs_recheck = so->filter != NULL && (so->filter->recheck || so->set_rows != NULL);
 	store_values(scan);
 	return true;
 }

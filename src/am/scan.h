@@ -29,7 +29,7 @@ typedef struct GrnndWork
 	uint64		reads;			/* rows of the table read for their distances */
 	uint64		rests;			/* scans that read all rows in turn */
 	const char *method;			/* the last scan's GrnndWay, by name */
-	bool		then_rest;		/* the last scan read all rows after that */
+	const char *then;			/* the way in which the last scan went on after that, or NULL */
 } GrnndWork;
 
 /*

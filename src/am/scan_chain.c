@@ -97,7 +97,7 @@ grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id)
 	so->ntids = 0;
 	for (uint32 i = 0; i < n; i++)
 		if (so->filter == NULL ||
-			so->filter->base.passes(&so->filter->base, attrs + i * l->attr_bytes))
+			grn_row_passes(&so->filter->base, tids + (Size) i * GRN_TID_BYTES, attrs + i * l->attr_bytes))
 			memcpy(so->buffer + (Size) so->ntids++ * GRN_TID_BYTES,
 				   tids + (Size) i * GRN_TID_BYTES, GRN_TID_BYTES);
 }

@@ -31,11 +31,11 @@
  */
 #define SIGNATURES_ERR 2
 
-/* Candidates of the scan's search. */
+/* Candidates of the scan's search.  Of those that pass the filter, some are not in the set. */
 static double
 candidates(const GrnndScan *so)
 {
-	return (double) so->ef * grnnd_beam(so->ix);
+	return (double) so->ef * grnnd_beam(so->ix) / so->set_share;
 }
 
 /* Notes that no list serves the filter. */
@@ -85,11 +85,11 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	params.closed = true;
 	if (so->list.work.pages > LONG_LIST)
 		params.ef += params.ef / 2;
-	params.max_visits = 0;
+	params.max_visits = so->set != NULL ? graph->max_visits : 0;
 	/* the list's own pages count as well */
 	if (params.wasted_limit > 0)
 		params.wasted_limit -= Min((uint64) so->list.work.pages, params.wasted_limit - 1);
-	params.patience = GRNND_GROUPS_PATIENCE * graph->ef;
+	params.patience = (uint32) Min(GRNND_GROUPS_PATIENCE * graph->ef / so->set_share, PG_INT32_MAX);
 	params.nearest = params.patience / GRNND_ROWS_PER_NEAREST;
 	search = grn_search_begin(&params, &so->store.base, so->q);
 	so->reader = grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search);

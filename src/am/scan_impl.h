@@ -1,6 +1,7 @@
 /*
  * scan_impl.h - the state of a scan, shared by the files that implement scans:
  *   scan.c            the search, its results, and the walk for queries without distances
+ *   scan_tids.c       rows of other indexes' bitmaps
  *   scan_filter.c     how a scan with a filter finds rows: by the graph, a list, or all rows
  *   scan_bound.c      the operator's values and their bounds, from distances of stored vectors
  *   scan_threshold.c  the greatest distance that the query accepts
@@ -19,6 +20,7 @@
 #include "am/filter_cost.h"
 #include "am/page_store.h"
 #include "am/scan.h"
+#include "am/tid_set.h"
 
 #include "access/relscan.h"
 #include "lib/pairingheap.h"
@@ -98,8 +100,8 @@ typedef struct GrnndScan
 	Size		memory_limit;
 	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
 	pairingheap *heap;
-	GrnndRerank *rerank;		/* set if the scan reads rows for their distances, else NULL;
-								 * survives rescans */
+	GrnndRerank *rerank;		/* set if the scan reads found rows for their distances, else NULL */
+	GrnndRerank *reader_of_rows;	/* memory of rerank; survives rescans */
 	pairingheap *unread;		/* with rerank: nodes whose rows are not in `heap` yet, ordered by
 								 * bounds */
 	bool		resumed;		/* the first batch has been run */
@@ -125,6 +127,17 @@ typedef struct GrnndScan
 	GrnndListReader *reader;	/* reader of the list that the search uses, or NULL */
 	GrnSearchParams graph;		/* parameters of the graph search that a list may replace */
 	uint64		visits_before;	/* visits of that graph search */
+
+	/* with a bitmap of other indexes */
+	GrnndTidSet *set;			/* rows that may be returned; NULL: all */
+	double		set_size;		/* rows of the set, about */
+	double		set_share;		/* of the index's rows in the set, about; 1: no set */
+	bool		set_filtered;	/* the executor drops rows that are not in the bitmap */
+	struct SetRow *set_rows;	/* [nset_rows] heap of the set's rows, read from the table, or NULL */
+	Size		nset_rows;
+	uint64	   *returned_tids;	/* [nreturned_tids] addresses of returned rows */
+	Size		nreturned_tids;
+	Size		returned_tids_room;
 
 	/* the rest, sorted: (late, value, id and a bit for exact values, TID) */
 	Tuplesortstate *rest;
@@ -196,6 +209,9 @@ extern void grnnd_check_row(IndexScanDesc scan, const ItemPointerData *tid);
 
 /* Records the work of a scan.  Called at its end and before a rescan. */
 extern void grnnd_note_scan(IndexScanDesc scan);
+struct ExplainState;
+/* Shows the work of all scans of a plan node of ours. */
+extern void grnnd_explain_scan(const IndexScanState *node, struct ExplainState *es);
 /*
  * Removes the node of an excluded row from the scan's searches (grnnd_exclude_row()).  params: of
  * the coming search; ids, codes, factors: the entry points [count].
@@ -221,6 +237,23 @@ extern GrnSearch *grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *para
  */
 extern bool grnnd_hand_over(IndexScanDesc scan);
 
+/* ---- scan_tids.c ---- */
+
+/* Makes the plan node's set, if there is one, a condition of the scan.  so->filter must be set. */
+extern void grnnd_begin_set(IndexScanDesc scan);
+/* Are so few rows in the set that reading them all is cheaper than a search? */
+extern bool grnnd_set_is_small(const GrnndScan *so);
+/* Can the scan read all rows of its set?  False without a set, or if memory does not hold them. */
+extern bool grnnd_set_serves(const GrnndScan *so);
+/* The cost of reading them (filter_cost.h). */
+extern double grnnd_set_cost(const GrnndScan *so);
+/* Ends the search.  Reads all rows of the set that the scan has not returned. */
+extern void grnnd_begin_set_rows(IndexScanDesc scan);
+/* Makes the nearest of these rows current.  Returns false at the end. */
+extern bool grnnd_next_set_row(GrnndScan *so);
+/* Notes that a row of the set is returned. */
+extern void grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid);
+
 /* ---- scan_bound.c ---- */
 
 /* Computes the norms of so->q that bounds need. */
@@ -238,6 +271,17 @@ extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
 								   double errors);
 
+/* Does the scan have no row of this node to return?  True for killed nodes. */
+static inline bool
+grnnd_is_empty(const ScanCandidate *r)
+{
+	return r->ntids == 0 && r->next == GRN_INVALID_ID;
+}
+
+/* The value by which a found node waits: the operator's value, or a bound. */
+extern double grnnd_waiting_value(const GrnndScan *so, const ScanCandidate *r, const GrnFound *f,
+								  double norm);
+
 /* ---- scan_threshold.c ---- */
 
 /*
@@ -250,6 +294,7 @@ typedef struct GrnndPlanned
 	struct Threshold *thresholds;
 	struct Condition *conditions;
 	const		LimitState *limit;	/* the Limit node above the scan, or NULL */
+	GrnndTidSet *set;			/* the only rows that pass the filter; NULL: unknown */
 	bool		filtered;		/* the plan node drops rows by a filter */
 	MemoryContextCallback callback; /* runs when the execution ends */
 } GrnndPlanned;

@@ -13,6 +13,7 @@
 #include "nodes/execnodes.h"
 #include "utils/rel.h"
 
+#include "am/bitmap_scan.h"
 #include "am/handler.h"
 
 /* The scan below a node that passes rows on one by one, or NULL. */
@@ -28,7 +29,7 @@ scan_below(PlanState * node)
 		else if (IsA(node, ResultState) || IsA(node, LockRowsState))
 			node = outerPlanState(node);
 		else
-			return NULL;
+			return grnnd_scan_with_bitmap(node);
 	}
 }
 

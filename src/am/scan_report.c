@@ -9,6 +9,8 @@
 #include "commands/explain.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
+#else
+#include "commands/explain.h"
 #endif
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -20,7 +22,7 @@
 #include "am/counters.h"
 #include "am/handler.h"
 
-static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows"};
+static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows", "bitmap"};
 
 /*
  * The last scan of this session.  Only the user of a scan may see it: after a change of role, or
@@ -85,7 +87,10 @@ work_of(const GrnndScan *so)
 	work.reads = so->reads;
 	work.rests = so->rest != NULL;
 	work.method = way_names[so->filter != NULL ? so->way : GRNND_WAY_GRAPH];
-	work.then_rest = so->rest != NULL && (so->filter == NULL || so->way != GRNND_WAY_REST);
+	if (so->rest != NULL && (so->filter == NULL || so->way != GRNND_WAY_REST))
+		work.then = way_names[GRNND_WAY_REST];
+	if (so->set_rows != NULL && so->way != GRNND_WAY_SET)
+		work.then = way_names[GRNND_WAY_SET];
 	return work;
 }
 
@@ -182,18 +187,18 @@ grnnd_forget_work(void)
 static char *
 method_text(const GrnndWork *work)
 {
-	return psprintf("%s%s", work->method, work->then_rest ? ", then all rows" : "");
+	return psprintf("%s%s%s", work->method, work->then != NULL ? ", then " : "", work->then != NULL ? work->then : "");
 }
 
-#if PG_VERSION_NUM >= 180000
-static explain_per_node_hook_type next_explain;
-
-/* Shows the work of all scans of a plan node. */
-static void
-explain_scan(const GrnndScan *so, struct ExplainState *es)
+void
+grnnd_explain_scan(const IndexScanState *node, ExplainState * es)
 {
-	GrnndWork	work = so->work;
+	const GrnndScan *so = node->iss_ScanDesc == NULL ? NULL : node->iss_ScanDesc->opaque;
+	GrnndWork	work;
 
+	if (so == NULL)
+		return;
+	work = so->work;
 	if (so->started)
 	{
 		GrnndWork	current = work_of(so);
@@ -214,6 +219,9 @@ explain_scan(const GrnndScan *so, struct ExplainState *es)
 		ExplainPropertyUInteger("Scans of All Rows", NULL, work.rests, es);
 }
 
+#if PG_VERSION_NUM >= 180000
+static explain_per_node_hook_type next_explain;
+
 static void
 explain_node(PlanState * node, List *ancestors, const char *relationship, const char *plan_name,
 			 struct ExplainState *es)
@@ -225,7 +233,7 @@ explain_node(PlanState * node, List *ancestors, const char *relationship, const 
 		IndexScanDesc scan = ((IndexScanState *) node)->iss_ScanDesc;
 
 		if (scan != NULL && scan->indexRelation->rd_indam->amgettuple == grnnd_gettuple)
-			explain_scan((GrnndScan *) scan->opaque, es);
+			grnnd_explain_scan((IndexScanState *) node, es);
 	}
 }
 #endif

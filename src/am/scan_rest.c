@@ -61,7 +61,7 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 	if (rec->ntids == 1 && rec->next == GRN_INVALID_ID)
 	{
 		if (so->filter != NULL &&
-			!so->filter->base.passes(&so->filter->base, grn_rec_attrs(l, rec)))
+			!grn_row_passes(&so->filter->base, (const uint8 *) rec + l->off_tids, grn_rec_attrs(l, rec)))
 			return;
 		row->tid = 0;
 		memcpy(&row->tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
@@ -185,6 +185,11 @@ grnnd_begin_rest(IndexScanDesc scan)
 	TupleTableSlot *slot;
 	uint32		skip = 0;
 
+	if (grnnd_set_serves(so))
+	{
+		grnnd_begin_set_rows(scan);
+		return;
+	}
 	if (so->search != NULL)
 	{
 		so->visits_before += grn_search_visits(so->search);

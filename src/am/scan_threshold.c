@@ -76,6 +76,7 @@ grnnd_note_planned(const IndexScanState *node)
 	note->thresholds = NULL;
 	note->conditions = NULL;
 	note->limit = NULL;
+	note->set = NULL;
 	note->filtered = node->ss.ps.qual != NULL;
 	note->callback.func = forget_notes;
 	note->callback.arg = note;

@@ -21,6 +21,7 @@ double		grnnd_target_recall;
  */
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
+bool		grnnd_enable_bitmap = true;
 bool		grnnd_use_hnsw_settings;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
@@ -103,6 +104,11 @@ define_query_settings(void)
 							"0: it goes on until the query has its rows.",
 							&grnnd_max_scan_tuples, 0, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("grnnd.enable_bitmap",
+							 "Whether the planner may give the bitmap of other indexes to a search.",
+							 NULL,
+							 &grnnd_enable_bitmap, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("grnnd.use_hnsw_settings",
 							 "hnsw's settings of a scan count where grnnd's own are not set.",
 							 "hnsw.ef_search, hnsw.iterative_scan, hnsw.max_scan_tuples, "

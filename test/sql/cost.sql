@@ -114,10 +114,12 @@ BEGIN
 END $$;
 SET enable_seqscan = off;
 SET enable_sort = off;
+SET grnnd.enable_bitmap = off;
 SELECT a.startup > 0 AS startup, b.startup > a.startup AS more_for_ef, a.total > 10 * a.startup AS rising
 FROM cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 5000') a,
 	(SELECT set_config('grnnd.ef_search', '400', true)) s,
 	LATERAL cost('SELECT id FROM t WHERE kind < 500 ORDER BY e <-> $$[1' || repeat(',1', 63) || ']$$ LIMIT 5000' || left(set_config, 0)) b;
+RESET grnnd.enable_bitmap;
 
 -- rows that a scan reads for their distances are paid for, most where they are in a TOAST table
 CREATE TABLE long (id int, e vector(600));

@@ -24,9 +24,25 @@ typedef struct GrnFilter
 {
 	const GrnSigSet *sets;		/* [nsets]; a signature passes if all sets let it pass */
 	uint32_t	nsets;
-	/* Does a row with these values [attr_bytes] pass? Called under a page's lock. */
+	/*
+	 * Does a row with these values [attr_bytes] pass? Called under a page's lock, as has().  NULL:
+	 * no condition on values.
+	 */
 	bool		(*passes) (const struct GrnFilter *self, const uint8_t *attrs);
+	/*
+	 * Is a row of this address [GRN_TID_BYTES] perhaps in the set `rows`?  NULL: no such
+	 * condition.
+	 */
+	bool		(*has) (const void *rows, const uint8_t *tid);
+	const void *rows;
 } GrnFilter;
+
+/* Does a row with this address and these values pass? */
+static inline bool
+grn_row_passes(const GrnFilter *f, const uint8_t *tid, const uint8_t *attrs)
+{
+	return (f->has == NULL || f->has(f->rows, tid)) && (f->passes == NULL || f->passes(f, attrs));
+}
 
 /* May a row with this signature pass? */
 static inline bool

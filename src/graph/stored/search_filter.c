@@ -85,9 +85,12 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 		s->now.next = GRN_INVALID_ID;
 	}
 	for (uint32_t i = 0; i < s->now.ntids; i++)
-		if (f->passes(f, grn_rec_attrs(l, rec) + i * l->attr_bytes))
-			memcpy(to + n++ * GRN_TID_BYTES,
-				   GRN_REC_PTR(rec, l->off_tids) + i * GRN_TID_BYTES, GRN_TID_BYTES);
+	{
+		const uint8_t *tid = GRN_REC_PTR(rec, l->off_tids) + i * GRN_TID_BYTES;
+
+		if (grn_row_passes(f, tid, grn_rec_attrs(l, rec) + i * l->attr_bytes))
+			memcpy(to + n++ * GRN_TID_BYTES, tid, GRN_TID_BYTES);
+	}
 	s->now.ntids = n;
 	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, s->count, s->passing);
 }

@@ -1,0 +1,283 @@
+/*
+ * scan_tids.c - scans for the rows of other indexes' bitmaps.
+ *
+ * The size of the bitmap decides how a scan finds its rows.  Few rows are all read from the table,
+ * as a plan without an index of ours would.  Otherwise the search tests each visited record's row
+ * addresses, and goes through records that fail.  If nearly all rows are in the bitmap, the search
+ * tests nothing.  A search whose visits have cost as much as reading the rows of the bitmap ends,
+ * and the scan reads these rows.  The same rows are the end of a scan that goes on for long.
+ */
+#include "am/scan_impl.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "am/rerank.h"
+
+/* A set with this share of the rows is no condition of the search. */
+#define NEARLY_ALL 0.8
+
+/* A row that was read. */
+typedef struct SetRow
+{
+	double		value;
+	uint64		tid;			/* block << 16 | offset; LATE: returned after all other rows */
+} SetRow;
+
+#define LATE (UINT64_C(1) << 63)
+
+static inline uint64
+tid_number(const ItemPointerData *tid)
+{
+	return (uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16 | ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+/* ---- the size of the set ---- */
+
+static bool
+has_set(const void *rows, const uint8_t *tid)
+{
+	return grnnd_tid_set_has(rows, tid);
+}
+
+/* Number of rows of the set, about. */
+static double
+set_size(const GrnndScan *so, const GrnndTidSet *set, Relation table)
+{
+	double		on_page = Max(1, (double) so->store.id_limit / Max(1, RelationGetNumberOfBlocks(table)));
+
+	return set->rows + set->lossy * on_page;
+}
+
+void
+grnnd_begin_set(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndPlanned *note = grnnd_planned(so->keys);
+	GrnndTidSet *set = note == NULL ? NULL : note->set;
+
+	so->set = NULL;
+	so->set_filtered = false;
+	so->set_share = 1;
+	so->set_rows = NULL;
+	so->returned_tids = NULL;
+	so->nreturned_tids = 0;
+	so->returned_tids_room = 0;
+	if (set == NULL)
+		return;
+	so->set_size = set_size(so, set, scan->heapRelation);
+	if (so->set_size > NEARLY_ALL * so->store.id_limit)
+	{
+		so->set_filtered = true;
+		return;
+	}
+	so->set = set;
+	so->set_share = Max(so->set_size, 1) / Max(so->store.id_limit, 1);
+	if (so->filter == NULL)
+		so->filter = palloc0(sizeof(GrnndFilter));
+	so->filter->base.has = has_set;
+	so->filter->base.rows = set;
+}
+
+double
+grnnd_set_cost(const GrnndScan *so)
+{
+	return grnnd_set_rows_cost(so->ix, so->set_size);
+}
+
+bool
+grnnd_set_serves(const GrnndScan *so)
+{
+	return so->set != NULL && so->set_size * sizeof(SetRow) <= so->memory_limit;
+}
+
+bool
+grnnd_set_is_small(const GrnndScan *so)
+{
+	return grnnd_set_serves(so) &&
+		grnnd_set_cost(so) <= grnnd_set_visits((double) so->ef * grnnd_beam(so->ix), so->set_share);
+}
+
+/* ---- rows that were returned ---- */
+
+void
+grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid)
+{
+	if (so->set_rows != NULL)
+		return;
+	if (so->nreturned_tids == so->returned_tids_room)
+	{
+		so->returned_tids_room = Max(64, 2 * so->returned_tids_room);
+		so->returned_tids = so->returned_tids == NULL
+			? MemoryContextAlloc(so->context, so->returned_tids_room * sizeof(uint64))
+			: repalloc_huge(so->returned_tids, so->returned_tids_room * sizeof(uint64));
+	}
+	so->returned_tids[so->nreturned_tids++] = tid_number(tid);
+}
+
+static int
+compare_tids(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* ---- the rows of the set ---- */
+
+/* Comes row a before row b? */
+static bool
+is_before(const SetRow *a, const SetRow *b)
+{
+	if ((a->tid & LATE) != (b->tid & LATE))
+		return a->tid < b->tid;
+	return float8_lt(a->value, b->value) || (a->value == b->value && a->tid < b->tid);
+}
+
+/* Moves row i of a heap with the nearest row on top down to its place. */
+static void
+sift_down(SetRow *rows, Size n, Size i)
+{
+	SetRow		row = rows[i];
+
+	for (Size child; (child = 2 * i + 1) < n; i = child)
+	{
+		if (child + 1 < n && is_before(&rows[child + 1], &rows[child]))
+			child++;
+		if (!is_before(&rows[child], &row))
+			break;
+		rows[i] = rows[child];
+	}
+	rows[i] = row;
+}
+
+typedef struct Reading
+{
+	IndexScanDesc scan;
+	Size		room;
+	Size		skip;			/* rows of so->returned_tids that come before the current row */
+	BlockNumber blocks;			/* of the table */
+} Reading;
+
+static void
+read_set_row(Reading *r, BlockNumber block, OffsetNumber offset)
+{
+	GrnndScan  *so = (GrnndScan *) r->scan->opaque;
+	ItemPointerData tid;
+	SetRow		row;
+
+	ItemPointerSet(&tid, block, offset);
+	row.tid = tid_number(&tid);
+	while (r->skip < so->nreturned_tids && so->returned_tids[r->skip] < row.tid)
+		r->skip++;
+	if (r->skip < so->nreturned_tids && so->returned_tids[r->skip] == row.tid)
+		return;
+	if (!grnnd_read_value(r->scan, &tid, &row.value) || row.value > so->threshold)
+		return;
+	if (so->iterative != GRNND_ITERATIVE_RELAXED && float8_lt(row.value, so->last))
+		row.tid |= LATE;
+	if (so->nset_rows == r->room)
+	{
+		r->room *= 2;
+		so->set_rows = repalloc_huge(so->set_rows, r->room * sizeof(SetRow));
+	}
+	so->set_rows[so->nset_rows++] = row;
+}
+
+/* Number of line pointers of a page of the table. */
+static OffsetNumber
+last_offset(Relation table, BlockNumber block)
+{
+	Buffer		buffer = ReadBuffer(table, block);
+	OffsetNumber last;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	last = PageGetMaxOffsetNumber(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+	return last;
+}
+
+static bool
+read_set_page(void *arg, BlockNumber block, const OffsetNumber *offsets, int n)
+{
+	Reading    *r = arg;
+	Relation	table = r->scan->heapRelation;
+
+	CHECK_FOR_INTERRUPTS();
+	/* lossy pages may lie beyond the table's end */
+	if (block >= r->blocks)
+		return true;
+	for (int i = 0; i < n; i++)
+		read_set_row(r, block, offsets[i]);
+	if (n < 0)
+	{
+		OffsetNumber last = last_offset(table, block);
+
+		/* an address inside a chain of updated rows leads to no row */
+		for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
+			read_set_row(r, block, offset);
+	}
+	return true;
+}
+
+void
+grnnd_begin_set_rows(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Reading		r = {.scan = scan, .room = 64, .blocks = RelationGetNumberOfBlocks(scan->heapRelation)};
+
+	if (so->search != NULL)
+	{
+		so->visits_before += grn_search_visits(so->search);
+		grn_search_end(so->search);
+	}
+	else
+		so->way = GRNND_WAY_SET;
+	so->search = NULL;
+	so->reader = NULL;
+	so->rerank = NULL;
+	so->exhausted = true;
+	so->batch_size = 0;
+	/* results that wait are read again */
+	pairingheap_reset(so->heap);
+	pairingheap_reset(so->late);
+	pairingheap_reset(so->unread);
+	if (so->nreturned_tids > 0)
+		qsort(so->returned_tids, so->nreturned_tids, sizeof(uint64), compare_tids);
+	so->set_rows = MemoryContextAllocHuge(so->context, r.room * sizeof(SetRow));
+	so->nset_rows = 0;
+	grnnd_tid_set_each(so->set, read_set_page, &r);
+	grnnd_end_reading(so);
+	for (Size i = so->nset_rows / 2; i-- > 0;)
+		sift_down(so->set_rows, so->nset_rows, i);
+}
+
+bool
+grnnd_next_set_row(GrnndScan *so)
+{
+	SetRow		row;
+	ItemPointerData tid;
+
+	if (so->nset_rows == 0)
+		return false;
+	row = so->set_rows[0];
+	so->set_rows[0] = so->set_rows[--so->nset_rows];
+	if (so->nset_rows > 1)
+		sift_down(so->set_rows, so->nset_rows, 0);
+	ItemPointerSet(&tid, (BlockNumber) ((row.tid & ~LATE) >> 16), (OffsetNumber) row.tid);
+	memcpy(so->buffer, &tid, GRN_TID_BYTES);
+	so->value = row.value;
+	so->exact = true;
+	so->record = GRN_INVALID_ID;
+	so->tids = so->buffer;
+	so->ntids = 1;
+	so->next_tid = 0;
+	so->taken++;
+	return true;
+}
