@@ -66,16 +66,33 @@
 
 /*
  * PostgreSQL 19 has flags for scans (SO_NONE: no flags), requires TupleDescFinalize(), renames a
- * checksum function, and moves the fields of enum settings.
+ * checksum function, moves the fields of enum settings, and calls another hook after a relation's
+ * indexes are known (get_relation_info_hook before).
  */
 #if PG_VERSION_NUM >= 190000
 #define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan, SO_NONE)
 #define GRNND_INDEX_FETCH_BEGIN(rel) table_index_fetch_begin(rel, SO_NONE)
+#define GRNND_BEGINSCAN_TIDRANGE(rel, snapshot, first, last) \
+	table_beginscan_tidrange(rel, snapshot, first, last, SO_NONE)
+#define GRNND_PLAN_QUERY(query, text) pg_plan_query(query, text, 0, NULL, NULL)
+#define GRNND_REL_HOOK build_simple_rel_hook
+#define GRNND_REL_HOOK_TYPE build_simple_rel_hook_type
+#define GRNND_REL_HOOK_PARAMS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
+#define GRNND_REL_HOOK_ARGS root, rel, rte
+#define GRNND_REL_HOOK_TABLE (rte->relid)
 #define PageSetChecksumInplace PageSetChecksum
 #define GRNND_ENUM_SETTING(generic) (&(generic)->_enum)
 #else
 #define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan)
 #define GRNND_INDEX_FETCH_BEGIN(rel) table_index_fetch_begin(rel)
+#define GRNND_BEGINSCAN_TIDRANGE(rel, snapshot, first, last) \
+	table_beginscan_tidrange(rel, snapshot, first, last)
+#define GRNND_PLAN_QUERY(query, text) pg_plan_query(query, text, 0, NULL)
+#define GRNND_REL_HOOK get_relation_info_hook
+#define GRNND_REL_HOOK_TYPE get_relation_info_hook_type
+#define GRNND_REL_HOOK_PARAMS PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel
+#define GRNND_REL_HOOK_ARGS root, relation, inhparent, rel
+#define GRNND_REL_HOOK_TABLE relation
 #define TupleDescFinalize(desc) ((void) 0)
 #define GRNND_ENUM_SETTING(generic) ((struct config_enum *) (generic))
 #endif

@@ -18,6 +18,7 @@
 #include "utils/portal.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
+#include "utils/tuplestore.h"
 
 #include "am/counters.h"
 #include "am/handler.h"

@@ -95,7 +95,7 @@ grnnd_plan_select(const GrnndSelect *s)
 		query->limitOption = LIMIT_OPTION_COUNT;
 	}
 	query = linitial_node(Query, QueryRewrite(query));
-	return pg_plan_query(query, SOURCE_TEXT, 0, NULL);
+	return GRNND_PLAN_QUERY(query, SOURCE_TEXT);
 }
 
 /* ---- a run ---- */

@@ -181,7 +181,7 @@ read_sample(Estimate *e, Relation table)
 
 		ItemPointerSet(&first, block, FirstOffsetNumber);
 		ItemPointerSet(&last, block, MaxOffsetNumber);
-		scan = table_beginscan_tidrange(table, GetActiveSnapshot(), &first, &last);
+		scan = GRNND_BEGINSCAN_TIDRANGE(table, GetActiveSnapshot(), &first, &last);
 		for (int kept = 0; table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot);)
 		{
 			bool		isnull;

@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -75,16 +76,16 @@ typedef struct Recall
 
 static Oid	planned_table = InvalidOid; /* the table while queries are planned */
 static Oid	planned_index;		/* the only index that the planner may use; InvalidOid: none */
-static get_relation_info_hook_type next_relation_info;
+static GRNND_REL_HOOK_TYPE next_relation_info;
 
 static void
-relation_info(PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel)
+relation_info(GRNND_REL_HOOK_PARAMS)
 {
 	ListCell   *lc;
 
 	if (next_relation_info != NULL)
-		next_relation_info(root, relation, inhparent, rel);
-	if (relation != planned_table)
+		next_relation_info(GRNND_REL_HOOK_ARGS);
+	if (GRNND_REL_HOOK_TABLE != planned_table)
 		return;
 	foreach(lc, rel->indexlist)
 		if (lfirst_node(IndexOptInfo, lc)->indexoid != planned_index)
@@ -305,7 +306,7 @@ describe_rows(Recall *r)
 static void
 measure_recall(Recall *r, int ef, RecallTotals *a)
 {
-	get_relation_info_hook_type before = get_relation_info_hook;
+	GRNND_REL_HOOK_TYPE before = GRNND_REL_HOOK;
 
 	/* for example a function of the index, or a policy of the table */
 	if (OidIsValid(planned_table))
@@ -319,7 +320,7 @@ measure_recall(Recall *r, int ef, RecallTotals *a)
 	if (ef > 0)
 		set_option("grnnd.ef_search", psprintf("%d", ef));
 	next_relation_info = before;
-	get_relation_info_hook = relation_info;
+	GRNND_REL_HOOK = relation_info;
 	planned_table = RelationGetRelid(r->heap);
 	PG_TRY();
 	{
@@ -331,7 +332,7 @@ measure_recall(Recall *r, int ef, RecallTotals *a)
 	}
 	PG_FINALLY();
 	{
-		get_relation_info_hook = before;
+		GRNND_REL_HOOK = before;
 		planned_table = InvalidOid;
 		grnnd_exclude_row(InvalidOid, NULL);
 	}
