@@ -6,7 +6,7 @@ BEGIN
 	IF pg_catalog.to_regtype('sparsevec'::pg_catalog.text) IS NULL THEN
 		RAISE EXCEPTION 'extension "vector" of this database is too old for grnnd: it has no type sparsevec'
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-				HINT = 'Install pgvector 0.7 or newer, and ALTER EXTENSION vector UPDATE.';
+				HINT = 'Install pgvector 0.7 or newer, then run ALTER EXTENSION vector UPDATE.';
 	END IF;
 END
 $$;
@@ -170,7 +170,7 @@ CREATE FUNCTION grnnd_fit(index regclass) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_fit(regclass) IS
-	'fits codes, or judges those that there are, now, if that is due; see grnnd_codes()';
+	'fits codes, or judges existing codes, if grnnd_codes() reports that as due';
 
 CREATE FUNCTION grnnd_codes(index regclass, OUT state text, OUT due boolean,
 	OUT failed_attempts bigint, OUT last_attempt timestamptz, OUT next_attempt timestamptz)
@@ -178,7 +178,7 @@ CREATE FUNCTION grnnd_codes(index regclass, OUT state text, OUT due boolean,
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_codes(regclass) IS
-	'whether searches use codes, whether those are to be fitted or judged, and failed attempts';
+	'state of the codes of an index, whether a fit is due, and failed attempts';
 
 CREATE FUNCTION grnnd_last_scan()
 	RETURNS TABLE (index regclass, ef_search integer, method text, records_visited bigint,
@@ -276,7 +276,7 @@ CREATE FUNCTION grnnd_prewarm(index regclass, level text DEFAULT 'all') RETURNS 
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_prewarm(regclass, text) IS
-	'reads an index, or what searches read first, into shared buffers; returns the pages read';
+	'reads an index, or the pages that searches read first, into shared buffers; returns the number of pages';
 
 CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability text,
 	OUT memory_bytes bigint, OUT free_bytes bigint, OUT problem text)
@@ -284,7 +284,7 @@ CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability 
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 8;
 
 COMMENT ON FUNCTION grnnd_devices() IS
-	'GPUs that the builder program finds, with their memory in bytes';
+	'GPUs that the builder program finds';
 
 -- it starts a program as the server's user
 REVOKE ALL ON FUNCTION grnnd_devices() FROM PUBLIC;

@@ -478,7 +478,7 @@ check_entries(IndexCheck *c, char *page)
 			mark = mark_of(c, c->reach.rec);
 		}
 		if (state != GRN_NODE && state != GRN_DEAD)
-			grnnd_report(c, c->ix->meta.entry_block, i, "entry point %u is no node", id);
+			grnnd_report(c, c->ix->meta.entry_block, i, "entry point %u is not a node", id);
 		else if (make_mark(hash_edge(c, &edge), state) != mark)
 			grnnd_report(c, c->ix->meta.entry_block, i, "code of entry point %u is not its own", id);
 		else if (i == 0)

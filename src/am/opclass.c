@@ -30,23 +30,23 @@ grnnd_key(Relation index)
 		!OidIsValid(index_getprocid(index, 1, GRNND_SUPPORT_METRIC)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the first column of index \"%s\" is no vector",
+				 errmsg("first column of index \"%s\" must be of type vector, halfvec, bit or sparsevec",
 						RelationGetRelationName(index)),
-				 errhint("A grnnd index begins with a vector, and columns to filter by follow it.")));
+				 errhint("Put the vector column first, and filter columns after the vector column.")));
 	/* CREATE OPERATOR CLASS accepts faults that amvalidate() would report */
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(index_getprocid(index, 1, number), number,
 										index->rd_opcintype[0], &key);
 	if (problem == NULL && key.metric->normalized &&
 		grn_form(key.type->form)->normalize == NULL)
-		problem = psprintf("wants vectors of length 1, which those of type %s cannot be",
+		problem = psprintf("requires vectors of length 1, but vectors of type %s cannot be normalized",
 						   key.type->name);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("operator class of index \"%s\" %s",
 						RelationGetRelationName(index), problem),
-				 errhint("amvalidate() checks an operator class.")));
+				 errhint("amvalidate() checks operator classes.")));
 	return key;
 }
 
@@ -103,7 +103,7 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("type %s has no metric or operator class \"%s\" for access method grnnd",
 							format_type_be(type), string),
-					 errhint("Metrics are l2, ip, cosine and l1, of type bit hamming and jaccard.  In psql, \\dAc grnnd lists operator classes.")));
+					 errhint("Metrics are l2, ip, cosine and l1, and for type bit hamming and jaccard. In psql, \\dAc grnnd lists operator classes.")));
 	}
 	/* operator classes of filter columns have no support functions */
 	if (!OidIsValid(class_oid) || get_opclass_input_type(class_oid) != type ||
@@ -111,9 +111,9 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 													   GRNND_SUPPORT_TYPE))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("type %s has no such operator class for access method grnnd",
+				 errmsg("type %s does not have this operator class for access method grnnd",
 						format_type_be(type)),
-				 errhint("In psql, \\dAc grnnd lists those that there are.")));
+				 errhint("In psql, \\dAc grnnd lists operator classes.")));
 	of = get_opclass_family(class_oid);
 	for (int number = 1; number <= GRNND_NUM_SUPPORT && problem == NULL; number++)
 		problem = grnnd_support_problem(get_opfamily_proc(of, type, type, number), number,
@@ -122,7 +122,7 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("operator class %s", problem),
-				 errhint("amvalidate() checks an operator class.")));
+				 errhint("amvalidate() checks operator classes.")));
 	if (family != NULL)
 		*family = of;
 	return key;
@@ -192,9 +192,8 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 	if (value_dim != dim)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_EXCEPTION),
-				 errmsg("the vector has %d dimensions where %d are expected",
-						value_dim, dim),
-				 errhint("The index is of a column or an expression with a fixed number of dimensions.")));
+				 errmsg("expected %d dimensions, not %d", dim, value_dim),
+				 errhint("Rows and queries of an index must have the same number of dimensions. Check that both come from the same embedding model.")));
 	key->type->load(plain, dim, grn_form_begin(form, out));
 	indexed = !key->metric->normalized || grn_form_normalize(form, out, n);
 	if (n != dim)

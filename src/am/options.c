@@ -83,14 +83,14 @@ grnnd_init_options(void)
 					   GRN_KEEP_DEFAULT,
 					   gettext_noop("Valid values are \"default\", \"exact\" and \"compact\"."),
 					   lock);
-	add_int_reloption(kind, "m", "hnsw's: stands for a degree of twice as many",
+	add_int_reloption(kind, "m", "hnsw's number of links: the degree becomes twice as large",
 					  0, MIN_M, MAX_M, lock);
-	add_int_reloption(kind, "ef_construction", "hnsw's: accepted, without effect",
+	add_int_reloption(kind, "ef_construction", "Parameter of hnsw without effect",
 					  0, MIN_EF_CONSTRUCTION, MAX_EF_CONSTRUCTION, lock);
-	add_int_reloption(kind, "ef_search", "Candidates that a search keeps, where the session sets none",
+	add_int_reloption(kind, "ef_search", "Candidates that a search keeps, if the session sets no number",
 					  0, 1, GRNND_MAX_EF, lock);
 	add_real_reloption(kind, "target_recall",
-					   "Recall for which searches are made wide enough, where the session sets nothing",
+					   "Recall that searches are to reach, if the session sets neither width nor recall",
 					   0, 0, GRNND_MAX_TARGET, lock);
 }
 
@@ -119,26 +119,31 @@ static void
 notice_hnsw_options(const GrnndOptions *opts)
 {
 	static TimestampTz noticed = 0;
-	StringInfoData text;
+	const char *m = NULL;
+	const char *why = NULL;
+	bool		ef = opts->ef_construction > 0;
 
-	initStringInfo(&text);
 	if (opts->m > 0 && opts->degree > 0)
-		appendStringInfoString(&text, "\"m\" has no effect beside \"degree\"");
+	{
+		m = "\"m\"";
+		why = "\"degree\" takes precedence over \"m\".";
+	}
 	else if (opts->m > 0 && opts->layout == GRN_KEEP_COMPACT)
-		appendStringInfoString(&text, "\"m\" has no effect on indexes with few bits a dimension");
+	{
+		m = "\"m\"";
+		why = "\"m\" has no effect with layout \"compact\".";
+	}
 	else if (opts->m > MAX_DEGREE_OF_M / 2)
-		appendStringInfo(&text, "\"m\" has the effect of %d", MAX_DEGREE_OF_M / 2);
-	if (opts->ef_construction > 0)
-		appendStringInfo(&text, "%s\"ef_construction\" has no effect",
-						 text.len > 0 ? ", " : "");
-	if (text.len > 0 && noticed != GetCurrentStatementStartTimestamp())
+		m = psprintf("\"m\" above %d", MAX_DEGREE_OF_M / 2);
+	if ((m != NULL || ef) && noticed != GetCurrentStatementStartTimestamp())
 	{
 		noticed = GetCurrentStatementStartTimestamp();
 		ereport(NOTICE,
-				(errmsg("storage parameters of hnsw, for a grnnd index: %s", text.data),
+				(errmsg("ignoring hnsw storage parameters: %s%s%s", m != NULL ? m : "",
+						m != NULL && ef ? ", " : "", ef ? "\"ef_construction\"" : ""),
+				 why != NULL ? errdetail("%s", why) : 0,
 				 errhint("\"degree\" and the setting grnnd.ef_search trade speed for recall.")));
 	}
-	pfree(text.data);
 }
 
 /*

@@ -92,7 +92,7 @@ refuse_several(Oid table, List *indexes)
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("table %s has several grnnd indexes", grnnd_name_of(table)),
-			 errhint("Name one of them: %s.", names.data)));
+			 errhint("Pass one of the indexes: %s.", names.data)));
 }
 
 /*
@@ -174,8 +174,8 @@ refuse_relation(Oid oid)
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("relation %s is not a grnnd index", grnnd_name_of(oid)),
 			 get_rel_relkind(oid) == RELKIND_PARTITIONED_INDEX
-			 ? errhint("Ask for the indexes of its partitions.")
-			 : errhint("The view grnnd_indexes lists those that there are.")));
+			 ? errhint("Pass an index of a partition.")
+			 : errhint("The view grnnd_indexes lists all grnnd indexes.")));
 }
 
 Relation
@@ -209,18 +209,18 @@ grnnd_open_index(Oid oid, GrnndRightFn right, LOCKMODE mode, bool gone_ok, Relat
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot read temporary indexes of other sessions"),
-				 errhint("Ask in the session that has created it.")));
+				 errhint("Call the function in the session that created the index.")));
 	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot read indexes of unlogged tables during recovery"),
-				 errhint("Ask on the primary server.")));
+				 errhint("Call the function on the primary server.")));
 	if (!index->rd_index->indisvalid && !gone_ok)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index %s is not valid",
 						quote_identifier(RelationGetRelationName(index))),
-				 errhint("REINDEX or drop it.")));
+				 errhint("REINDEX the index, or drop the index.")));
 	return index;
 }
 

@@ -292,7 +292,7 @@ begin_scan(IndexScanDesc scan)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" can only be scanned in order of distance",
 						RelationGetRelationName(index)),
-				 errhint("ORDER BY its column and the operator of its operator class.")));
+				 errhint("Use ORDER BY with the index's column and the operator of its operator class.")));
 
 	/*
 	 * Vacuum reuses a slot once all transactions that could hold its id have ended.  Only an MVCC
@@ -432,8 +432,8 @@ report_limit(IndexScanDesc scan)
 	ereport(NOTICE,
 			(errmsg("the scan of index \"%s\" ended at the limit of %s",
 					RelationGetRelationName(scan->indexRelation), so->limit),
-			 errdetail("The query asked for more rows, and there may be some."),
-			 errhint("grnnd.max_scan_tuples = 0 sets no limit.")));
+			 errdetail("The query requested more rows, and the index may hold more."),
+			 errhint("Set grnnd.max_scan_tuples to 0 for no limit.")));
 }
 
 /*

@@ -89,19 +89,19 @@ define_query_settings(void)
 							&grnnd_ef_search, GRNND_DEFAULT_EF, 1, GRNND_MAX_EF,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("grnnd.target_recall",
-							 "Recall for which searches are made as wide as the index's build has measured.",
-							 "0: grnnd.ef_search and the index's storage parameters say how wide.",
+							 "Recall that searches are to reach; grnnd chooses the search width.",
+							 "0: the width comes from grnnd.ef_search or from the index's storage parameters.",
 							 &grnnd_target_recall, 0, 0, GRNND_MAX_TARGET,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("grnnd.iterative_scan",
-							 "How a scan goes on when the query wants more rows than one search found.",
-							 "off: it ends; strict_order: rows keep coming in order of distance, late ones last; "
-							 "relaxed_order: in roughly that order.",
+							 "Behavior of a scan if the query needs more rows than one search found.",
+							 "off: the scan ends; strict_order: the scan continues in order of distance, late rows last; "
+							 "relaxed_order: the scan continues in approximate order.",
 							 &grnnd_iterative_scan, GRNND_ITERATIVE_STRICT, iterative_names,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd.max_scan_tuples",
 							"Number of index records after which an iterative scan ends.",
-							"0: it goes on until the query has its rows.",
+							"0: the scan continues until the query has its rows.",
 							&grnnd_max_scan_tuples, 0, 0, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("grnnd.enable_bitmap",
@@ -110,7 +110,7 @@ define_query_settings(void)
 							 &grnnd_enable_bitmap, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("grnnd.use_hnsw_settings",
-							 "hnsw's settings of a scan count where grnnd's own are not set.",
+							 "Whether hnsw's settings apply to scans if grnnd's own are not set.",
 							 "hnsw.ef_search, hnsw.iterative_scan, hnsw.max_scan_tuples, "
 							 "hnsw.scan_mem_multiplier.",
 							 &grnnd_use_hnsw_settings, true,
@@ -131,8 +131,8 @@ define_build_settings(void)
 							&grnnd_build_threads, 0, 0, 1024,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd.build_memory_limit",
-							"Memory that a build counts on, its files in the kernel's cache included.",
-							"0: what the machine, or the server's cgroup, has left.",
+							"Memory that a build may use, its files in the kernel's cache included.",
+							"0: the free memory of the machine or of the server's cgroup.",
 							&grnnd_build_memory_limit, 0, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomStringVariable("grnnd.gpu_devices",
@@ -142,11 +142,11 @@ define_build_settings(void)
 							   PGC_SUSET, 0, check_gpu_devices, NULL, NULL);
 	DefineCustomIntVariable("grnnd.gpu_memory_limit",
 							"GPU memory that a build may use.",
-							"0: what is free.",
+							"0: all free memory.",
 							&grnnd_gpu_memory_limit, 0, 0, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd.build_timeout",
-							"Time without a sign of life after which the builder process is killed.",
+							"Time without a message after which the builder process is killed.",
 							NULL,
 							&grnnd_build_timeout, 5000, 2 * GRN_BEAT_MS, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
@@ -157,7 +157,7 @@ define_build_settings(void)
 							   PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("grnnd.build_server",
 							   "Foreign server of the PostgreSQL that builds graphs, on another host.",
-							   "Empty: this host does.",
+							   "Empty: this host builds.",
 							   &grnnd_build_server, "",
 							   PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("grnnd.build_in_backend",
@@ -173,7 +173,7 @@ define_write_settings(void)
 	/* for developers: tests must control when codes are fitted */
 	DefineCustomBoolVariable("grnnd.background_fit",
 							 "Whether inserts may start a background worker that fits an index's codes.",
-							 "Where not, VACUUM and grnnd_fit() do.",
+							 "If off, VACUUM and grnnd_fit() fit codes.",
 							 &grnnd_background_fit, true,
 							 PGC_USERSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
@@ -254,7 +254,7 @@ grnnd_check_settings(void)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to build with the setting \"%s\" among the options of the connection",
 						taken_setting),
-				 errhint("Only superusers may set it. Connect without the option.")));
+				 errhint("Only superusers can set this setting. Connect without the option.")));
 }
 
 /* ---- grnnd's or hnsw's settings ---- */

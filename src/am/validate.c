@@ -70,12 +70,12 @@ grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key)
 		key->metric = result;
 		if (grn_is_metric(result))
 			return NULL;
-		return psprintf("contains function %s, which names no metric, as support number %d",
+		return psprintf("contains function %s, which returns no metric, as support number %d",
 						format_procedure_qualified(function), number);
 	}
 	key->type = result;
 	if (grn_is_metric(result))
-		return psprintf("contains function %s, which names a metric, as support number %d",
+		return psprintf("contains function %s, which returns a metric, as support number %d",
 						format_procedure_qualified(function), number);
 	tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
 	if (!HeapTupleIsValid(tuple))
@@ -268,7 +268,7 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator %s cannot be a search operator of access method grnnd",
 							format_operator(op->object)),
-					 errhint("Declare it FOR ORDER BY float_ops.")));
+					 errhint("Declare the operator FOR ORDER BY float_ops.")));
 		/* the index would treat it as another operator, and queries would miss rows */
 		if (!OidIsValid(op->sortfamily) &&
 			!grnnd_attr_answers(op->lefttype, op->righttype, op->number))
@@ -276,14 +276,14 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator %s cannot be search operator %d of access method grnnd",
 							format_operator(op->object), op->number),
-					 errhint("Types of numbers and times have operators 2 to 6, arrays 7 and 8 as in array_ops, and all others 4, of the type with itself.")));
+					 errhint("Numbers and times have operators 2 to 6, arrays have operators 7 and 8, and other types have operator 4, each of the type with itself.")));
 		if (!OidIsValid(op->sortfamily) &&
 			!grnnd_attr_is_operator(op->object, op->lefttype, op->righttype, op->number))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 					 errmsg("operator %s cannot be search operator %d of access method grnnd",
 							format_operator(op->object), op->number),
-					 errhint("Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class, 7 and 8 are PostgreSQL's && and @> of arrays.")));
+					 errhint("Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class. Operators 7 and 8 are PostgreSQL's && and @> of arrays.")));
 		if (OidIsValid(op->sortfamily) && op->number != GRNND_DISTANCE_STRATEGY)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -79,7 +79,7 @@ lost(Remote *r)
 
 	snprintf(text, sizeof(text), "%s", PQerrorMessage(r->connection));
 	one_line(text);
-	return grn_fail(r->failure, "08006", "The log of the build server may say more.",
+	return grn_fail(r->failure, "08006", "See the log of the build server.",
 					"the connection to the build server was lost: %s", text);
 }
 
@@ -87,7 +87,7 @@ static bool
 damaged(Remote *r, const char *what)
 {
 	return grn_fail(r->failure, "08P01", "Use sslmode verify-full, and check the network.",
-					"the build server's answer is not sound: %s", what);
+					"invalid answer of the build server: %s", what);
 }
 
 /* A PQnoticeReceiver. */
@@ -138,8 +138,8 @@ open_connection(Remote *r, const char *connection)
 	}
 	if (r->build->spec->remote == GRN_REMOTE_PASSWORD &&
 		!PQconnectionUsedPassword(r->connection))
-		return grn_fail(r->failure, "2F003", "The build server's pg_hba.conf has to ask for a password, or a superuser sets password_required to false in the mapping.",
-						"a user mapping of a user without superuser rights must connect by password");
+		return grn_fail(r->failure, "2F003", "The build server's pg_hba.conf must require a password, or a superuser must set password_required to false in the user mapping.",
+						"users without superuser rights must connect to the build server by password");
 	PQsetNoticeReceiver(r->connection, receive_notice, r);
 	if (PQsetnonblocking(r->connection, 1) != 0 ||
 		!PQenterPipelineMode(r->connection))
@@ -164,7 +164,7 @@ exchange(Remote *r)
 	while (ready < 0 && errno == EINTR);
 	if (ready == 0)
 		return grn_fail(r->failure, "08006", "grnnd.build_timeout sets how long to wait.",
-						"the build server has been silent for %u ms", r->build->spec->patience);
+						"the build server has sent nothing for %u ms", r->build->spec->patience);
 	if ((p.revents & ~POLLOUT) && !PQconsumeInput(r->connection))
 		return lost(r);
 	return true;

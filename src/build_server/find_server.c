@@ -96,12 +96,12 @@ grnnd_internal_build_validator(PG_FUNCTION_ARGS)
 					(errcode(ERRCODE_FDW_INVALID_OPTION_NAME),
 					 errmsg("invalid option \"%s\"", option->defname),
 					 where == 0 ? errhint("Options are those of libpq's connections, such as host, port, dbname and sslmode.") :
-					 errhint("It belongs to the %s.", where & SERVER_OPTION ? "server" : "user mapping")));
+					 errhint("The option belongs to the %s.", where & SERVER_OPTION ? "server" : "user mapping")));
 		if ((where & SUPERUSER_OPTION) && !superuser())
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied to set the option \"%s\"", option->defname),
-					 errhint("Only superusers may set it.")));
+					 errhint("Only superusers can set this option.")));
 		if (where & OWN_OPTION)
 			(void) defGetBoolean(option);
 	}
@@ -138,7 +138,7 @@ grnnd_find_build_server(const char *name, GrnBuildSpec *spec)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("server \"%s\" does not exist", name),
-				 errhint("grnnd.build_server names it; CREATE SERVER ... FOREIGN DATA WRAPPER grnnd_build makes it.")));
+				 errhint("grnnd.build_server names the server. CREATE SERVER ... FOREIGN DATA WRAPPER grnnd_build creates a server.")));
 	mapping = GetUserMapping(GetUserId(), server->serverid);
 	initStringInfo(&connection);
 	foreach(cell, list_concat_copy(server->options, mapping->options))
@@ -163,8 +163,8 @@ grnnd_find_build_server(const char *name, GrnBuildSpec *spec)
 		ereport(ERROR,
 				(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
 				 errmsg("the user mapping for server \"%s\" has no password", server->servername),
-				 errdetail("That of a user without superuser rights needs one."),
-				 errhint("ALTER USER MAPPING ... OPTIONS (ADD password '...'), or a superuser sets password_required to false.")));
+				 errdetail("Users without superuser rights need a password."),
+				 errhint("Use ALTER USER MAPPING ... OPTIONS (ADD password '...'), or let a superuser set password_required to false.")));
 	spec->remote = required ? GRN_REMOTE_PASSWORD : GRN_REMOTE_ANY;
 	return connection.data;
 }

@@ -14,7 +14,7 @@ CREATE FUNCTION grnnd_serve_build(bytea) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_serve_build(bytea) IS
-	'what another host''s builder calls to have a graph built here';
+	'builds a graph for the builder of another host';
 
 -- The function starts a program as the server's system user, and takes memory and a GPU.  PostgreSQL
 -- calls the validator, and checks no privilege for that.

@@ -65,7 +65,7 @@ define_settings(void)
 {
 	DefineCustomIntVariable("grnnd_build_server.memory",
 							"Shared memory of a build for another host.",
-							"What is beyond it goes to a temporary file.",
+							"Further memory of the build comes from a temporary file.",
 							&serve_memory, 1024, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("grnnd_build_server.threads",
@@ -109,8 +109,8 @@ unsound(const char *what)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_PROTOCOL_VIOLATION),
-			 errmsg("a request of another host's index build is not sound: %s", what),
-			 errhint("grnnd_serve_build() is for grnnd's own builder, which is not to be of another version; else check the network.")));
+			 errmsg("invalid request of another host's index build: %s", what),
+			 errhint("Only grnnd's builder of the same version can call grnnd_serve_build(). If another host's builder made the request, check the network.")));
 }
 
 /*
@@ -234,7 +234,7 @@ put_rows(Served *s, uint32 form, uint64 first, const char *bytes, uint64 length)
 	if (n > s->most_rows - first)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("%llu rows are more than a build can have", (unsigned long long) (first + n)),
+				 errmsg("a build cannot have %llu rows", (unsigned long long) (first + n)),
 				 errhint("Partition the table.")));
 	if (n == 0)
 		return;					/* a keep-alive frame */
@@ -376,15 +376,15 @@ grnnd_serve_build(PG_FUNCTION_ARGS)
 		unsound("it is too short");
 	memcpy(&head, bytes, sizeof(head));
 	if (head.magic != GRN_WIRE_MAGIC || head.bytes != length - sizeof(head))
-		unsound("it is no frame");
+		unsound("it is not a frame");
 	if (head.checksum != grn_checksum(bytes + sizeof(uint64), length - sizeof(uint64)))
 		unsound("it was changed on its way");
 	if (head.version != GRN_PROTOCOL_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the other host's grnnd speaks version %u of the builder's protocol, and this one version %d",
+				 errmsg("the other host's grnnd uses version %u of the builder's protocol, but this server uses version %d",
 						head.version, GRN_PROTOCOL_VERSION),
-				 errhint("Install the same version of grnnd on both.")));
+				 errhint("Install the same version of grnnd on both hosts.")));
 
 	/* the temporary file and the builder outlive this statement */
 	CurrentResourceOwner = TopTransactionResourceOwner;

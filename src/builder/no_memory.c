@@ -52,8 +52,8 @@ grn_report_no_memory(int fd)
 
 	leader = fd;
 	grn_fail(&failure, "53200",
-			 "Lower maintenance_work_mem where memory is short; else look at the kernel's log and the disk of temp_tablespaces.",
-			 "the builder process could not get a page of the memory or temporary file that it was granted");
+			 "If memory is short, lower maintenance_work_mem. Otherwise check the kernel's log and the disk of temp_tablespaces.",
+			 "the builder process could not get a page of its memory or temporary file");
 	failed.type = GRN_MSG_FAILED;
 	memcpy(failed.sqlstate, failure.sqlstate, sizeof(failed.sqlstate));
 	snprintf(failed.u.say.text, sizeof(failed.u.say.text), "%s", failure.text);

@@ -96,7 +96,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	r->shape = GRN_NO_CODES;
 	r->centered = spec->near.k == 0 && grn_has_center((GrnForm) r->form, p->rows.n);
 	if (!grn_result_layout(&p->layout, spec, r))
-		return grn_fail(failure, "54000", "Build with a smaller degree.",
+		return grn_fail(failure, "54000", "Lower the storage parameter \"degree\".",
 						"a record of degree %u does not fit a page", r->degree);
 	return true;
 }

@@ -138,8 +138,8 @@ violation(Server *s, const char *what)
 {
 	GrnFailure	failure;
 
-	grn_fail(&failure, "08P01", "grnnd's library and its grnnd_build may be of different versions.",
-			 "the builder process got %s", what);
+	grn_fail(&failure, "08P01", "Check that grnnd's library and grnnd_build have the same version.",
+			 "the builder process received %s", what);
 	fail_build(s, &failure);
 }
 
@@ -472,7 +472,7 @@ host_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 
 	if (bytes > seg->reserved)
 	{
-		grn_fail(failure, "54000", "", "the build needs %llu bytes where %llu were reserved",
+		grn_fail(failure, "54000", "", "the build needs %llu bytes, but %llu were reserved",
 				 (unsigned long long) bytes, (unsigned long long) seg->reserved);
 		return NULL;
 	}
@@ -625,7 +625,7 @@ serve_groups(Server *s, GrnPool *pool)
 		violation(s, "lists that cannot be put into groups");
 	if (!grn_group_lists(&s->to_group, grn_pool_parallel(pool)))
 	{
-		grn_fail(&failure, "53200", "", "the builder process has no memory to put lists into groups");
+		grn_fail(&failure, "53200", "", "the builder process is out of memory for groups of lists");
 		fail_build(s, &failure);
 	}
 	msg.arg[0] = (uint64_t) (grn_lap(&since) * 1e6);

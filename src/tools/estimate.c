@@ -71,8 +71,8 @@ check_table(Oid oid)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", name),
 				 kind == RELKIND_PARTITIONED_TABLE
-				 ? errhint("Ask for each of its partitions.")
-				 : errhint("Give a table or a materialized view.")));
+				 ? errhint("Pass one of its partitions.")
+				 : errhint("Pass a table or a materialized view.")));
 	if (!grnnd_owns(oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
 }
@@ -94,7 +94,7 @@ open_table(Oid oid)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot read unlogged tables during recovery"),
-				 errhint("Ask on the primary server.")));
+				 errhint("Call the function on the primary server.")));
 	return table;
 }
 
@@ -113,8 +113,8 @@ table_column(Relation table, const char *name)
 	if (attribute->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("column \"%s\" is generated when it is read, and cannot be in an index", name),
-				 errhint("Generate it as STORED.")));
+				 errmsg("cannot index virtual generated column \"%s\"", name),
+				 errhint("Declare the column as STORED.")));
 #endif
 	return attribute;
 }
@@ -135,7 +135,7 @@ find_filter_columns(Estimate *e, Relation table, ArrayType * names)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("cannot use more than %d columns in an index", INDEX_MAX_KEYS),
-				 errhint("The vector is one of them.")));
+				 errhint("The vector column counts as one of the columns.")));
 	for (int i = 0; i < n; i++)
 	{
 		Form_pg_attribute attribute;
@@ -146,7 +146,7 @@ find_filter_columns(Estimate *e, Relation table, ArrayType * names)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("the name of a filter column must not be null"),
-					 errhint("Write each as in \"{tenant_id,created_at}\".")));
+					 errhint("Pass column names, as in \"{tenant_id,created_at}\".")));
 		attribute = table_column(table, NameStr(*DatumGetName(each[i])));
 		class_oid = ResolveOpClass(NIL, attribute->atttypid, "grnnd", am);
 		input = get_opclass_input_type(class_oid);
@@ -154,7 +154,7 @@ find_filter_columns(Estimate *e, Relation table, ArrayType * names)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("filter column \"%s\" is a vector", NameStr(attribute->attname)),
-					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+					 errhint("Only the first column of a grnnd index can be a vector. Create an index for each vector column.")));
 		sources[i] = (GrnndAttrSource) {input, attribute->atttypid, attribute->attcollation};
 	}
 	e->attrs = grnnd_make_attrs(sources, (uint32) n);
@@ -340,7 +340,7 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a record of degree %u does not fit a page", spec.degree),
-				 errhint("Build with a smaller degree.")));
+				 errhint("Lower the storage parameter \"degree\".")));
 	add_filters(e, &layout, rows, &records, &pages, &filter_bytes);
 	grnnd_check_records(records);
 	pages += grnnd_index_blocks(&layout, grn_has_center(layout.form, rows), records);
@@ -373,8 +373,8 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("table and column must not be null"),
-				 errhint("Give the table and the name of the column that is to be indexed.")));
+				 errmsg("table_name and column_name must not be null"),
+				 errhint("Pass the table and the name of its vector column.")));
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	table = open_table(PG_GETARG_OID(0));

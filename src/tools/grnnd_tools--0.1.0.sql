@@ -10,7 +10,7 @@ CREATE FUNCTION grnnd_build_estimate(table_name regclass, column_name name,
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION grnnd_build_estimate(regclass, name, text, text[], name[]) IS
-	'what CREATE INDEX USING grnnd would take, by a sample of the rows';
+	'resources of a CREATE INDEX USING grnnd, estimated from a sample of the rows';
 
 -- The rows are read as a SELECT of the user's would, so no rights are asked for here.
 CREATE FUNCTION grnnd_graph(table_name regclass, column_name name, k integer DEFAULT 10,
@@ -30,7 +30,7 @@ CREATE FUNCTION grnnd_graph_by(table_name regclass, column_name name, key name,
 	AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE ROWS 100000 COST 1000000;
 
 COMMENT ON FUNCTION grnnd_graph_by(regclass, name, name, integer, text, double precision, boolean, integer) IS
-	'the same of a view or any table, whose rows a key column tells apart: AS g (item KEY, neighbor KEY, distance double precision)';
+	'the k nearest rows of every row of a table or view, by a key column: AS g (item KEY, neighbor KEY, distance double precision)';
 
 -- Moving over from pgvector's index methods.  For each index: build the new one under
 -- a name of its own, exchange the names, drop the old one.  Names are made of the old
@@ -170,7 +170,7 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION grnnd_migrate(name, name) IS
-	'statements that replace hnsw and ivfflat indexes by grnnd, in their order, or why not';
+	'statements that replace hnsw and ivfflat indexes by grnnd indexes, in order, or the reason why not';
 
 -- One step of them: only if the new index is there and good.
 CREATE FUNCTION grnnd_internal_migrate_swap(index regclass) RETURNS void
@@ -192,9 +192,9 @@ DECLARE
 	pair record;
 BEGIN
 	IF new IS NULL THEN
-		RAISE EXCEPTION 'there is no new index to take the place of %', index
+		RAISE EXCEPTION 'there is no new index to replace %', index
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-				HINT = 'Its CREATE INDEX is to come first. grnnd_migrate() says again what is left to do.';
+				HINT = 'Run the CREATE INDEX of grnnd_migrate() first. The function lists the remaining statements.';
 	END IF;
 	-- indexes of partitions come in pairs, too
 	FOR pair IN
@@ -244,7 +244,7 @@ BEGIN
 			FROM @extschema@.grnnd_migrate(schema_name, table_name) m
 	LOOP
 		IF step.problem IS NOT NULL THEN
-			RAISE NOTICE 'index % stays: %', step.index, step.problem;
+			RAISE NOTICE 'skipping index %: %', step.index, step.problem;
 			CONTINUE;
 		END IF;
 		RAISE NOTICE '%', step.statement;
@@ -258,7 +258,7 @@ BEGIN
 END $$;
 
 COMMENT ON PROCEDURE grnnd_migrate(name, name, boolean) IS
-	'replaces hnsw and ivfflat indexes by grnnd; without true only says how';
+	'replaces hnsw and ivfflat indexes by grnnd indexes; with run = false only shows the statements';
 
 -- A condition that another server is to estimate: src/am/shard.c.
 CREATE FUNCTION grnnd_internal_on_shard_support(internal) RETURNS internal
@@ -270,7 +270,7 @@ CREATE FUNCTION grnnd_on_shard(condition boolean) RETURNS boolean
 REVOKE ALL ON FUNCTION grnnd_internal_on_shard_support(internal) FROM PUBLIC;
 
 COMMENT ON FUNCTION grnnd_on_shard(boolean) IS
-	'the condition; a plan for a foreign table takes it that all rows pass';
+	'returns the condition; lets postgres_fdw push down LIMIT';
 
 -- The nearest rows of a partitioned table some of whose partitions are on other servers.  PostgreSQL
 -- merges sorted partitions, for which it asks one server after the other, without the LIMIT.  Here
@@ -316,22 +316,22 @@ BEGIN
 	IF tab IS NULL THEN
 		RAISE EXCEPTION 'type % is not the row type of a table', pg_typeof(row_type)
 			USING ERRCODE = 'datatype_mismatch',
-				HINT = 'A null of its row type tells grnnd_search() the table, such as NULL::items.';
+				HINT = 'Pass a NULL of the row type of a table, such as NULL::items.';
 	ELSIF type IS NULL THEN
 		RAISE EXCEPTION 'column "%" of table % does not exist', column_name, tab
 			USING ERRCODE = 'undefined_column';
 	ELSIF near IS NULL THEN
-		RAISE EXCEPTION 'grnnd does not order type % by operator %', format_type(type, NULL), operator
+		RAISE EXCEPTION 'type % has no operator % in a grnnd operator class', format_type(type, NULL), operator
 			USING ERRCODE = 'undefined_object',
-				HINT = 'It is the operator of the index''s operator class, such as <-> or <=>.';
+				HINT = 'Pass the operator of the index''s operator class, such as <-> or <=>.';
 	ELSIF query IS NULL OR k IS NULL OR k < 1 THEN
-		RAISE EXCEPTION 'grnnd_search() needs a query and a number of rows'
+		RAISE EXCEPTION 'query must not be null, and k must be at least 1'
 			USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'The query is not null, and k is 1 or more.';
+				HINT = 'Pass a query vector and the number of rows to return.';
 	ELSIF jsonb_typeof(filter) <> 'object' THEN
 		RAISE EXCEPTION 'filter must be a JSON object of columns and values'
 			USING ERRCODE = 'invalid_parameter_value',
-				HINT = 'Such as {"tenant_id": 7} or {"tenant_id": [7, 8]}.';
+				HINT = 'Write, for example, {"tenant_id": 7} or {"tenant_id": [7, 8]}.';
 	END IF;
 
 	FOR test IN
@@ -348,7 +348,7 @@ BEGIN
 		ELSIF test.typnamespace <> 'pg_catalog'::regnamespace THEN
 			RAISE EXCEPTION 'cannot filter by column "%" of type %', test.key, test.type
 				USING ERRCODE = 'feature_not_supported',
-					HINT = 'Values of PostgreSQL''s own types are the same on all servers.';
+					HINT = 'Filters can use columns of PostgreSQL''s own types, which are the same on all servers.';
 		END IF;
 		condition := coalesce(condition || ' AND ', ' WHERE ') || CASE
 			WHEN test.kind = 'null' THEN format('t.%I IS NULL', test.key)
@@ -373,7 +373,7 @@ BEGIN
 	IF row_security_active(tab::oid) THEN
 		RAISE EXCEPTION 'grnnd_search() cannot apply the row-level security policies of table %', tab
 			USING ERRCODE = 'feature_not_supported',
-				HINT = 'It reads the partitions. Policies of these hold, on their servers those of the mapped user.';
+				HINT = 'The function reads the partitions. Policies of the partitions apply, on other servers for the mapped user.';
 	END IF;
 	SELECT s.srvname INTO deaf
 		FROM pg_foreign_table
@@ -386,9 +386,9 @@ BEGIN
 					AND option_value ~ '(^|[ ,])grnnd_tools($|[ ,])')
 		LIMIT 1;
 	IF FOUND THEN
-		RAISE EXCEPTION 'server "%" is not told that its shard has the extensions vector and grnnd_tools', deaf
+		RAISE EXCEPTION 'server "%" does not list the extensions vector and grnnd_tools', deaf
 			USING ERRCODE = 'object_not_in_prerequisite_state',
-				HINT = 'It would send all rows. ALTER SERVER ... OPTIONS (ADD extensions ''vector, grnnd_tools'').';
+				HINT = 'Without the option, the server would send all rows. Use ALTER SERVER ... OPTIONS (ADD extensions ''vector, grnnd_tools'').';
 	END IF;
 
 	-- The planner knows which partitions a filter leaves, by whatever they are partitioned.
@@ -422,4 +422,4 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION grnnd_search(anyelement, name, text, anycompatible, integer, jsonb) IS
-	'the k nearest rows of a table whose partitions may be on other servers, which it asks at once';
+	'the k nearest rows of a table whose partitions may be on other servers, searched at the same time';

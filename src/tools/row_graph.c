@@ -90,8 +90,8 @@ check_relation(Oid oid, bool by_tid)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", name),
 				 kind == RELKIND_VIEW || kind == RELKIND_PARTITIONED_TABLE || kind == RELKIND_FOREIGN_TABLE
-				 ? errhint("Its rows have no ctid that tells them apart: name a column that does, with grnnd_graph_by().")
-				 : errhint("Give a table or a view.")));
+				 ? errhint("Its rows have no unique ctid. Use grnnd_graph_by() with a key column.")
+				 : errhint("Pass a table or a view.")));
 	grnnd_must_read(oid);
 }
 
@@ -123,7 +123,7 @@ open_relation(GrnndRowGraph *g, Oid oid)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("table \"%s\" has children", RelationGetRelationName(g->rel)),
-				 errhint("Rows of several tables have no ctid that tells them apart: name a column that does, with grnnd_graph_by().")));
+				 errhint("Rows of several tables have no unique ctid. Use grnnd_graph_by() with a key column.")));
 	g->vector = find_column(g, g->column, false);
 	g->row = find_column(g, g->row_column, true);
 	g->type = getBaseType(exprType((Node *) g->vector));
@@ -151,8 +151,8 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 		if (PG_ARGISNULL(i))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("table, columns and k must not be null"),
-					 errhint("Give the table, the name of its column of vectors, and how many neighbors each row is to have.")));
+					 errmsg("table_name, column names and k must not be null"),
+					 errhint("Pass the table, the name of its vector column, and the number of neighbors.")));
 	g->build.builder.sock = -1;
 	g->column = NameStr(*PG_GETARG_NAME(1));
 	g->by_tid = at == 2;
@@ -166,7 +166,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("max_distance must be a number"),
-				 errhint("NULL stands for any distance.")));
+				 errhint("NULL means any distance.")));
 	open_relation(g, PG_GETARG_OID(0));
 	g->key = grnnd_key_by_name(g->type, PG_ARGISNULL(at + 1) ? NULL : PG_GETARG_TEXT_PP(at + 1),
 							   &g->family);
@@ -174,7 +174,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("exact graphs of type %s are not supported", g->key.type->name),
-				 errhint("Without exact, distances are the operator's all the same; a larger ef_search finds more.")));
+				 errhint("Omit exact. Distances are exact all the same, and a larger ef_search finds more neighbors.")));
 }
 
 /*
@@ -192,7 +192,7 @@ check_result_type(const GrnndRowGraph *g, TupleDesc desc)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("the result's columns must be two of type %s and one of type double precision", name),
-				 errhint("Say AS g (item %s, neighbor %s, distance double precision).", name, name)));
+				 errhint("Write AS g (item %s, neighbor %s, distance double precision).", name, name)));
 }
 
 /* ---- the builder's answer ---- */
@@ -261,7 +261,7 @@ find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 		double		distance = build->key.metric->value(near[i].compared);
 
 		if (near[i].id >= a->nodes)
-			grnnd_bad_result("a neighbor is no node");
+			grnnd_bad_result("a neighbor is not a node");
 		for (uint32 at = a->row_start[near[i].id]; at < a->row_start[near[i].id + 1] && n < most; at++)
 			if (a->rows[at] != row)
 				o->candidates[n++] = (Candidate) {distance, a->rows[at]};

@@ -121,7 +121,7 @@ make_room(GrnndRowGraph *g)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a graph cannot have more than %llu rows of %u dimensions",
 						(unsigned long long) build->max_rows, build->dim),
-				 errhint("Make a view of some of the rows, and a graph of each such view.")));
+				 errhint("Create views of parts of the rows, and make a graph of each view.")));
 	rows = Min(g->room + Max(CHUNK_BYTES / row_bytes, 1), build->max_rows);
 	grnnd_mapping_grow(build->map, GRN_SEG_VECTORS, rows * row_bytes);
 	grnnd_mapping_grow(build->map, GRN_SEG_TIDS, rows * tid_bytes);
@@ -179,7 +179,7 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("column \"%s\" has vectors of %u and of %d dimensions", g->column,
 						build->column_dim, dim),
-				 errhint("Make a view of those of one number of dimensions, by vector_dims() or length().")));
+				 errhint("Create a view of rows with one number of dimensions, by vector_dims() or length().")));
 	make_room(g);
 	out = build->map->base[GRN_SEG_VECTORS] + build->rows * build->row_bytes;
 	if (!grnnd_form_row(&build->key, dim, plain, out))
@@ -187,8 +187,8 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 	if (no_row)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("key column \"%s\" has a NULL beside a vector", g->row_column),
-				 errhint("Give a column that tells rows apart, or make a view of the rows that have a key.")));
+				 errmsg("key column \"%s\" is NULL in a row with a vector", g->row_column),
+				 errhint("Pass a column without NULLs, or create a view of the rows that have a key.")));
 	used = grn_form_bytes(build->key.type->form, build->dim);
 	memset(out + used, 0, build->row_bytes - used);
 	words = (uint64 *) build->map->base[GRN_SEG_TIDS] + build->rows * build->words;

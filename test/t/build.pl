@@ -147,7 +147,7 @@ for my $at ('at once', 'building index: building graph')
 	wait_until('a builder', sub { builders() });
 	wait_until($at, sub { phase() eq $at }) unless $at eq 'at once';
 	kill 'STOP', builders();
-	like(finish($run), qr/58000: the index builder process does not respond.*silent for 2000 ms/s,
+	like(finish($run), qr/58000: the index builder process does not respond.*sent nothing for 2000 ms/s,
 		"STOP $at: error");
 	clean("STOP $at");
 }
@@ -271,7 +271,7 @@ like($stderr, qr/rows 200, nodes 200, .*workers 2 and/, 'a few pages among sever
 
 $node->psql('postgres', $verbose . "SET maintenance_work_mem = '1MB';" .
 	" SET temp_file_limit = '1MB'; $plain", stderr => \$stderr);
-like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit.*HINT:  Raise temp_file_limit, or maintenance_work_mem/s,
+like($stderr, qr/53400: temporary file size exceeds "?temp_file_limit.*HINT:  Raise temp_file_limit, or raise maintenance_work_mem/s,
 	'temp_file_limit');
 clean('temp_file_limit');
 

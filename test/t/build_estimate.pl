@@ -130,12 +130,12 @@ is($node->safe_psql('postgres', q(CREATE DOMAIN three AS vector(3); CREATE TABLE
 
 my $verbose = "\\set VERBOSITY verbose\n";
 for my $case (
-	[ "'parted', 'e'", qr/42809: "parted" is not a table.*HINT:  Ask for each of its partitions/s ],
+	[ "'parted', 'e'", qr/42809: "parted" is not a table.*HINT:  Pass one of its partitions/s ],
 	[ "'seen', 'e'", qr/42809: "seen" is not a table/ ],
 	[ "'open', 'e'", qr/22023: column does not have dimensions/ ],
 	[ "'few', 'nothing'", qr/42703: column "nothing" of relation "few" does not exist/ ],
-	[ "'few', NULL", qr/22004: table and column must not be null/ ],
-	[ "'plain', 'id'", qr/42804: type integer has no such operator class/ ],
+	[ "'few', NULL", qr/22004: table_name and column_name must not be null/ ],
+	[ "'plain', 'id'", qr/42804: type integer does not have this operator class/ ],
 	[ "'few', 'e', 'nothing_ops'", qr/42704: type vector has no metric or operator class "nothing_ops"/ ],
 	[ "'few', 'e', 'hamming'", qr/42704: type vector has no metric or operator class "hamming".*HINT:  Metrics are l2/s ],
 	[ "'few', 'e', NULL, '{degree}'", qr/22023: unrecognized parameter "degree"/ ],

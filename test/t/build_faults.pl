@@ -31,11 +31,11 @@ $node->safe_psql('postgres', q(
 my @faults = (
 	before_hello  => qr/58000: the index builder process ended unexpectedly.*exited with status 5/s,
 	no_hello      => qr/XX000: the index builder process sent an invalid message: no greeting/,
-	version       => qr/55000: the index builder speaks version \d+ of the protocol/,
+	version       => qr/55000: the index builder uses version \d+ of the protocol/,
 	exit          => qr/58000: the index builder process ended unexpectedly.*exited with status 7/s,
 	segv          => qr/58000: the index builder process ended unexpectedly.*signal 11/s,
 	close         => qr/58000: the index builder process ended unexpectedly.*closed its connection/s,
-	silent        => qr/58000: the index builder process does not respond.*silent for 1000 ms/s,
+	silent        => qr/58000: the index builder process does not respond.*sent nothing for 1000 ms/s,
 	short_message => qr/XX000: .*invalid message: wrong size/,
 	unknown_type  => qr/XX000: .*invalid message: unknown type/,
 	unknown_phase => qr/XX000: .*invalid message: unknown phase/,
@@ -45,7 +45,7 @@ my @faults = (
 	failed        => qr/53200: no memory for the test.*HINT:  Buy some\./s,
 	failed_success => qr/XX000: success is no error/,
 	failed_nonsense => qr/XX000: 100%s of nonsense.*HINT:  %d/s,
-	id            => qr/XX000: .*result is invalid: a neighbor is no node/,
+	id            => qr/XX000: .*result is invalid: a neighbor is not a node/,
 	self          => qr/XX000: .*result is invalid: a node is its own neighbor/,
 	duplicate     => qr/XX000: .*result is invalid: a neighbor is there twice/,
 	count         => qr/XX000: .*result is invalid: a node has too many neighbors/,
@@ -53,7 +53,7 @@ my @faults = (
 	row_twice     => qr/XX000: .*result is invalid: a row belongs to two nodes/,
 	row_beyond    => qr/XX000: .*result is invalid: a node's row does not exist/,
 	row_order     => qr/XX000: .*result is invalid: a node has no row/,
-	entry         => qr/XX000: .*result is invalid: an entry point is no node/,
+	entry         => qr/XX000: .*result is invalid: an entry point is not a node/,
 	no_entry      => qr/XX000: .*result is invalid: impossible number of entry points/,
 	entries       => qr/XX000: .*result is invalid: impossible number of entry points/,
 	no_nodes      => qr/XX000: .*result is invalid: impossible number of nodes/,
@@ -66,13 +66,13 @@ my @faults = (
 	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	moved         => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	own_items     => qr/XX000: .*result is invalid: an array lies outside its segment/,
-	own_error     => qr/XX000: .*result is invalid: a rounding error is no number/,
+	own_error     => qr/XX000: .*result is invalid: a rounding error is not a number/,
 	moved_row     => qr/XX000: .*result is invalid: a node's vector does not exist/,
 	centered       => qr/XX000: .*result is invalid: a center of vectors that have none/,
 	center        => qr/XX000: .*result is invalid: a center is not finite/,
-	norm          => qr/XX000: .*result is invalid: a scale is no positive number/,
+	norm          => qr/XX000: .*result is invalid: a scale is not a positive number/,
 	codec         => qr/XX000: .*result is invalid: a codec is not finite/,
-	step          => qr/XX000: .*result is invalid: a step of codes is no positive number/);
+	step          => qr/XX000: .*result is invalid: a step of codes is not a positive number/);
 
 # Processes other than PostgreSQL's own that run in the data directory.
 sub strangers
@@ -158,7 +158,7 @@ for my $fault ('none', 'truncate', 'notice')
 
 for my $case (
 	[ 'none', qr/^1000$/ ],
-	[ 'near_id', qr/XX000: .*result is invalid: a neighbor is no node/ ],
+	[ 'near_id', qr/XX000: .*result is invalid: a neighbor is not a node/ ],
 	[ 'near_start', qr/XX000: .*result is invalid: a list lies outside its array/ ],
 	[ 'near_count', qr/XX000: .*result is invalid: a list lies outside its array/ ],
 	[ 'near_end', qr/XX000: .*result is invalid: a list lies outside its array/ ],
@@ -391,7 +391,7 @@ my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off
 		'park_exit: error');
 	is($out, '.', 'park_exit: no process left');
 	($out, $err) = parked('park_silent', "SET grnnd.build_timeout = '1s'; BEGIN; $create STRANGERS");
-	like($err, qr/58000: the index builder process does not respond.*silent for 1000 ms/s,
+	like($err, qr/58000: the index builder process does not respond.*sent nothing for 1000 ms/s,
 		'park_silent: error');
 	is($out, '.', 'park_silent: no process left');
 }

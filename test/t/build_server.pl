@@ -139,7 +139,7 @@ $builder->safe_psql('postgres', q(ALTER ROLE remote SET grnnd_build_server.threa
 $builder->safe_psql('postgres', q(ALTER ROLE remote SET temp_file_limit = '1MB'));
 $logged = -s $builder->logfile;
 like(as('gpu', 'CREATE INDEX ON wide USING grnnd (v)'),
-	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit, or grnnd_build_server.memory/s, 'limits of the role there');
+	qr/53400: build server: temporary file size exceeds.*HINT:  Raise temp_file_limit, or raise grnnd_build_server.memory/s, 'limits of the role there');
 $log = substr slurp_file($builder->logfile), $logged;
 like($log, qr/ERROR:  temporary file size exceeds/, 'the error is logged there');
 cmp_ok(length $log, '<', 20000, 'without the rows of its request');
@@ -215,7 +215,7 @@ like(as('gpu', q(SET ROLE owner; CREATE USER MAPPING FOR owner SERVER far OPTION
 	qr/2F003: the user mapping for server "far" has no password/, 'a mapping without a password');
 like(as('gpu', q(SET ROLE owner; ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD password 'any');
 		CREATE INDEX ON owned USING grnnd (v))),
-	qr/2F003: a user mapping of a user without superuser rights must connect by password/, 'one that was not asked for');
+	qr/2F003: users without superuser rights must connect to the build server by password/, 'one that was not asked for');
 like(as('gpu', q(SET ROLE owner; ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD password_required 'false'))),
 	qr/42501: permission denied to set the option "password_required"/, 'superusers alone waive it');
 like(as('gpu', q(SET ROLE owner; ALTER USER MAPPING FOR owner SERVER far OPTIONS (ADD sslkey '/x'))),
@@ -232,7 +232,7 @@ like(as('cpu', q(LOAD 'grnnd_build_server'; SET ROLE owner; SET grnnd_build_serv
 like(as('cpu', q(SET ROLE owner; CREATE SERVER own FOREIGN DATA WRAPPER grnnd_build)), qr/42501: permission denied for foreign-data wrapper/,
 	'a wrapper that is granted');
 like(as('cpu', q(SET ROLE owner; SELECT grnnd_internal_build_validator('{}', 0))), qr/42501: permission denied for function/, 'PostgreSQL\'s to call');
-like(as('cpu', q(SELECT grnnd_serve_build(decode(repeat('00', 64), 'hex')))), qr/08P01: .*it is no frame/, 'zeroes');
+like(as('cpu', q(SELECT grnnd_serve_build(decode(repeat('00', 64), 'hex')))), qr/08P01: .*it is not a frame/, 'zeroes');
 
 # what is said there may be cut in the middle of a letter, and is a NOTICE all the same
 $node->safe_psql('postgres', q(CREATE DATABASE letters ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0));

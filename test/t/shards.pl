@@ -181,16 +181,16 @@ my $call = 'SELECT FROM grnnd_search';
 refused("$call(7, 'v', '<->', '$query', 10)", qr/type integer is not the row type of a table/, 'no table');
 refused("$call(NULL::items, 'w', '<->', '$query', 10)", qr/column "w" of table public\.items does not exist/, 'no column');
 refused("$call(NULL::items, 'gone', '<->', '$query', 10)", qr/column "gone" of table public\.items does not exist/, 'a column that went');
-refused("$call(NULL::items, 'v', '<', '$query', 10)", qr/does not order type public\.vector by operator </, 'an operator that orders nothing');
-refused("$call(NULL::items, 'v', '<->', NULL::vector, 10)", qr/needs a query and a number of rows/, 'no query');
-refused("$call(NULL::items, 'v', '<->', '$query', 0)", qr/needs a query and a number of rows/, 'no rows');
-refused("$call(NULL::items, 'v', '<->', '[1,2]', 10)", qr/the vector has 2 dimensions where 16 are expected/, 'other dimensions');
+refused("$call(NULL::items, 'v', '<', '$query', 10)", qr/type public\.vector has no operator < in a grnnd operator class/, 'an operator that orders nothing');
+refused("$call(NULL::items, 'v', '<->', NULL::vector, 10)", qr/query must not be null, and k must be at least 1/, 'no query');
+refused("$call(NULL::items, 'v', '<->', '$query', 0)", qr/query must not be null, and k must be at least 1/, 'no rows');
+refused("$call(NULL::items, 'v', '<->', '[1,2]', 10)", qr/expected 2 dimensions, not 16/, 'other dimensions');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '[7]')", qr/must be a JSON object/, 'a filter that is a list');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"id = id or id\": 1}')", qr/column "id = id or id" of table/, 'no column to filter by');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"id\": \"x\"}')", qr/invalid input syntax for type integer/, 'a value of another type');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"v\": \"$query\"}')", qr/cannot filter by column "v" of type public\.vector/, 'a type of an extension');
 refused("ALTER SERVER shard1 OPTIONS (DROP extensions); $call(NULL::items, 'v', '<->', '$query', 10)",
-	qr/server "shard1" is not told .*\n.*ALTER SERVER \.\.\. OPTIONS \(ADD extensions 'vector, grnnd_tools'\)/, 'a server that would send all rows');
+	qr/server "shard1" does not list .*\n.*ALTER SERVER \.\.\. OPTIONS \(ADD extensions 'vector, grnnd_tools'\)/, 'a server that would send all rows');
 $front->safe_psql('postgres', q(ALTER SERVER shard1 OPTIONS (ADD extensions 'grnnd_tools,vector')));
 
 # The caller's privileges count, and policies are not passed by.

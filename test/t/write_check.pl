@@ -126,7 +126,7 @@ finds('chain of another node', qr/record $x: chain of heap TIDs holds a foreign 
 finds('circle', qr/enters a record for the second time/, [ $x, 8, pack('L', $chain) ]);
 finds('not reachable', qr/cannot be reached from the first entry point/,
 	map { [ $_, 2, pack('C', 0) ] } @nodes);
-finds('entry point', qr/entry point $free is no node/, [ undef, $entry_block * PAGE + PAYLOAD + 8, pack('L', $free) ]);
+finds('entry point', qr/entry point $free is not a node/, [ undef, $entry_block * PAGE + PAYLOAD + 8, pack('L', $free) ]);
 finds('entry point\'s code', qr/code of entry point $entry is not its own/,
 	[ undef, $entry_block * PAGE + PAYLOAD + 8 + 128, pack('L', 0x12345678) ]);
 finds('zero page', qr/zero page/, [ undef, $entry_block * PAGE, "\0" x PAGE ]);

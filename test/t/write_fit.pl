@@ -165,7 +165,7 @@ missing($node, 'u', 'filling');
 
 $log = -s $node->logfile;
 is($node->psql('postgres', "SET lock_timeout = '5min'; ANALYZE u"), 0, 'the worker gives way');
-ok(logged($log, 'LOG:  codes .* are left for later, because another session waits'), 'and says so');
+ok(logged($log, 'LOG:  postponing the fit of codes .*, because another session waits'), 'and says so');
 is(logged($log, 'ERROR'), 0, 'as no error');
 leaves_alone('u_idx', 'it is not tried again at once', sub {
 	is($node->psql('postgres', $no_wait . 'INSERT INTO u (v) SELECT v FROM points(401, 500, 32, 1)'),

@@ -248,7 +248,7 @@ hash_function(const GrnndAttrSource *source, GrnndAttr *attr)
 				(errcode(ERRCODE_UNDEFINED_FUNCTION),
 				 errmsg("could not identify a hash function for type %s",
 						format_type_be(type)),
-				 errhint("Leave the column out of the index: conditions on it work all the same.")));
+				 errhint("Leave the column out of the index. Conditions on the column still work, as a filter.")));
 	return &entry->hash_proc_finfo;
 }
 
@@ -292,7 +292,7 @@ grnnd_attrs(Relation index)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("column %u of index \"%s\" is a vector", i + 2,
 							RelationGetRelationName(index)),
-					 errhint("Only the first column of a grnnd index can be one. Make an index for each vector.")));
+					 errhint("Only the first column of a grnnd index can be a vector. Create an index for each vector column.")));
 		sources[i] = (GrnndAttrSource) {
 										.input = index->rd_opcintype[i + 1],
 										.type = TupleDescAttr(RelationGetDescr(index), i + 1)->atttypid,

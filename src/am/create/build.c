@@ -146,7 +146,7 @@ run_build(GrnndBuild *build)
 	/* Shown only if client_min_messages = info. */
 	if (client_min_messages <= INFO)
 		ereport(INFO,
-				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them different, in %.1f s",
+				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them distinct, in %.1f s",
 						RelationGetRelationName(build->index), result->on_gpu ? "a GPU" : "CPU cores",
 						(unsigned long long) build->rows, result->nodes,
 						build->collect_seconds + build_s + write_s + end_s + measure_s),

@@ -98,7 +98,7 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("column does not have dimensions"),
-				 errhint("Give its type a number of dimensions, as in ALTER TABLE ... ALTER COLUMN ... TYPE %s(128), or index an expression cast to such a type.",
+				 errhint("Declare the number of dimensions with ALTER TABLE ... ALTER COLUMN ... TYPE %s(128), or index an expression cast to such a type.",
 						 build->key.type->name)));
 	if (typmod > build->key.type->max_dim)
 		ereport(ERROR,

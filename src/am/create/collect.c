@@ -228,8 +228,8 @@ wait_for_room(Collector *c)
 	if (!grnnd_mapping_catch_up(c->map))
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("a parallel worker lost sight of the leader's memory"),
-				 errhint("Try again, or with max_parallel_maintenance_workers = 0.")));
+				 errmsg("a parallel worker cannot find the leader's memory"),
+				 errhint("Try again, or set max_parallel_maintenance_workers to 0.")));
 }
 
 /* Claims the next chunk and allocates its memory. */

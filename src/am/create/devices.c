@@ -101,7 +101,7 @@ grnnd_devices(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
 				 errmsg("the index builder \"%s\" could not list its devices", path),
-				 status > 0 ? errdetail("Its end: %s.", wait_result_to_str(status)) : 0,
-				 errhint("Check grnnd.builder_path; the server log may hold the program's last words.")));
+				 status > 0 ? errdetail("Result of the program: %s.", wait_result_to_str(status)) : 0,
+				 errhint("Check grnnd.builder_path, and the program's output in the server log.")));
 	return (Datum) 0;
 }

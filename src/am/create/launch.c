@@ -130,7 +130,7 @@ grnnd_builder_end(GrnndBuilder *b)
 	grnnd_builder_kill(b);
 	if (pid != 0 && !reap(b, REAP_LIMIT_MS, &status))
 		ereport(LOG,
-				(errmsg("index builder process %d does not go away after SIGKILL",
+				(errmsg("index builder process %d does not exit after SIGKILL",
 						(int) pid)));
 	b->pid = 0;
 }
@@ -148,7 +148,7 @@ reap_leaving(void)
 		if (waited >= REAP_LIMIT_MS)
 		{
 			ereport(LOG,
-					(errmsg("index builder process %d does not go away after SIGKILL",
+					(errmsg("index builder process %d does not exit after SIGKILL",
 							(int) leaving.pid)));
 			leaving.pid = 0;
 		}
@@ -175,15 +175,15 @@ builder_lost(GrnndBuilder *b)
 				 errdetail("Process %d was terminated by signal %d: %s.", (int) pid,
 						   WTERMSIG(status), strsignal(WTERMSIG(status))),
 				 WTERMSIG(status) == SIGKILL ?
-				 errhint("If the kernel was out of memory, its log says so; lower maintenance_work_mem or grnnd.build_threads.") :
-				 errhint("The server log may hold its last words. The table is unchanged.")));
+				 errhint("If the kernel's log shows that memory ran out, lower maintenance_work_mem or grnnd.build_threads.") :
+				 errhint("The server log may hold the program's output. The table is unchanged.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("the index builder process ended unexpectedly"),
 			 exited && status != -1 && WIFEXITED(status) ?
 			 errdetail("Process %d exited with status %d.", (int) pid, WEXITSTATUS(status)) :
 			 errdetail("Process %d closed its connection.", (int) pid),
-			 errhint("The server log may hold its last words. The table is unchanged.")));
+			 errhint("The server log may hold the program's output. The table is unchanged.")));
 }
 
 static GRNND_NORETURN void
@@ -192,7 +192,7 @@ invalid_message(GrnndBuilder *b, const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR),
 			 errmsg("the index builder process sent an invalid message: %s", what),
-			 errhint("Check that the builder is of the same version as the extension.")));
+			 errhint("Check that builder and extension have the same version.")));
 }
 
 /* ---- sending ---- */
@@ -245,7 +245,7 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 		if (errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
-					 errmsg("could not talk to the index builder process: %m")));
+					 errmsg("could not communicate with the index builder process: %m")));
 		if (optional)
 			return false;
 		events = WaitLatchOrSocket(MyLatch,
@@ -259,7 +259,7 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYSTEM_ERROR),
 					 errmsg("the index builder process does not respond"),
-					 errdetail("It has not read a message for %d ms.", grnnd_build_timeout)));
+					 errdetail("The process has not read a message for %d ms.", grnnd_build_timeout)));
 	}
 	return false;
 }
@@ -416,7 +416,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			if (msg->arg[0] != GRN_PROTOCOL_VERSION)
 				ereport(ERROR,
 						(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-						 errmsg("the index builder speaks version %llu of the protocol, and the extension version %d",
+						 errmsg("the index builder uses version %llu of the protocol, but the extension uses version %d",
 								(unsigned long long) msg->arg[0], GRN_PROTOCOL_VERSION),
 						 errhint("Install both from the same build, and check grnnd.builder_path.")));
 			b->hello = true;
@@ -520,7 +520,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
 				 errmsg("the index builder process does not respond"),
-				 errdetail("Process %d has been silent for %d ms.", (int) b->pid,
+				 errdetail("Process %d has sent nothing for %d ms.", (int) b->pid,
 						   grnnd_build_timeout),
 				 errhint("grnnd.build_timeout sets how long to wait.")));
 }

@@ -155,7 +155,7 @@ static void
 hint_at_limit(void *map)
 {
 	if (geterrcode() == ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
-		errhint("Raise temp_file_limit, or %s: a build takes temporary files for what is beyond that.",
+		errhint("Raise temp_file_limit, or raise %s: a build uses temporary files beyond that setting.",
 				((GrnndMapping *) map)->setting);
 }
 
@@ -294,7 +294,7 @@ report_no_memory(const GrnndMapping *map, GrnSegment segment)
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("could not allocate memory for the %s of an index build: %m", segment_names[segment]),
-			 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
+			 errhint("Lower %s: memory beyond this setting comes from temporary files.", map->setting)));
 }
 
 /*
@@ -360,7 +360,7 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 	if (bytes > max)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("an index build needs %llu bytes for its %s, and at most %llu are possible",
+				 errmsg("an index build needs %llu bytes for its %s, but at most %llu are possible",
 						(unsigned long long) bytes, segment_names[segment],
 						(unsigned long long) max),
 				 errhint("Partition the table.")));
@@ -461,7 +461,7 @@ grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const 
 						(errcode(e->file != GRNND_FILE_DISK ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
 						 errmsg("could not write the %s of an index build: %m",
 								segment_names[segment]),
-						 errhint("Lower %s: what is beyond it goes to temporary files.", map->setting)));
+						 errhint("Lower %s: memory beyond this setting comes from temporary files.", map->setting)));
 			from += (uint64) done;
 		}
 	}

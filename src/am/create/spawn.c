@@ -40,12 +40,12 @@ grnnd_builder_program(bool elsewhere)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not find the index builder \"%s\": %m", path),
-				 errhint("\"make install\" puts it beside the extension's library; grnnd.builder_path names another place.")));
+				 errhint("\"make install\" installs the program beside the extension's library. grnnd.builder_path sets another path.")));
 	if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("the index builder \"%s\" is not an executable file", path),
-				 errhint("Check grnnd.builder_path, and that the server's user may execute the file.")));
+				 errhint("Check grnnd.builder_path, and whether the server's user may execute the file.")));
 	return path;
 }
 

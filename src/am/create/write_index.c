@@ -178,7 +178,7 @@ place_blocks(GrnndNewIndex *new)
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("the index would need %llu pages, and at most %u are possible",
+				 errmsg("the index would need %llu pages, but at most %u are possible",
 						(unsigned long long) blocks, MaxBlockNumber),
 				 errhint("Partition the table, or lower the storage parameter \"degree\".")));
 	return (BlockNumber) blocks;

@@ -18,7 +18,7 @@ grnnd_bad_result(const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR),
 			 errmsg("the index builder's result is invalid: %s", what),
-			 errhint("The table is unchanged. If the GPU reports memory errors, replace it; else this is a bug to report.")));
+			 errhint("The table is unchanged. If the GPU reports no memory errors, please report this as a bug of grnnd.")));
 }
 
 const void *
@@ -46,11 +46,11 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		grnnd_bad_result("impossible shape of codes");
 	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
 		if (r->shape.dims[b] > 0 && (!(r->steps[b] > 0) || isinf(r->steps[b])))
-			grnnd_bad_result("a step of codes is no positive number");
+			grnnd_bad_result("a step of codes is not a positive number");
 	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
 		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
 		!(r->held >= 0))
-		grnnd_bad_result("a scale is no positive number");
+		grnnd_bad_result("a scale is not a positive number");
 	if (r->centered && !grn_form(r->form)->rotated)
 		grnnd_bad_result("a center of vectors that have none");
 	if (r->curve.queries > 0)
@@ -70,7 +70,7 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 	for (uint32 i = 0; i < r->nentries; i++)
 	{
 		if (r->entries[i] >= r->nodes)
-			grnnd_bad_result("an entry point is no node");
+			grnnd_bad_result("an entry point is not a node");
 		for (uint32 j = 0; j < i; j++)
 			if (r->entries[j] == r->entries[i])
 				grnnd_bad_result("an entry point is there twice");
@@ -159,7 +159,7 @@ check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)
 		uint64		bit = UINT64_C(1) << (hash & 63);
 
 		if (id >= nodes)
-			grnnd_bad_result("a neighbor is no node");
+			grnnd_bad_result("a neighbor is not a node");
 		if (id == self)
 			grnnd_bad_result("a node is its own neighbor");
 		if (seen[hash >> 6] & bit)

@@ -98,7 +98,7 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 		{
 			src.error = grn_own_item_error(l->form, l->dim, row);
 			if (!(src.error >= 0) || isinf(src.error))
-				grnnd_bad_result("a rounding error is no number");
+				grnnd_bad_result("a rounding error is not a number");
 		}
 	}
 	else

@@ -163,7 +163,7 @@ must_own_or_read(Oid index, Oid table)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to read index %s into memory",
 						grnnd_name_of(index)),
-				 errhint("Roles with the SELECT privilege on its table may.")));
+				 errhint("The owner of the index and roles with the SELECT privilege on its table can call the function.")));
 }
 
 /*
@@ -185,7 +185,7 @@ grnnd_prewarm(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("index and level must not be null"),
-				 errhint("Leave out level for all pages.")));
+				 errhint("Omit level to read all pages.")));
 	level = level_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	index = grnnd_open_index(PG_GETARG_OID(0), must_own_or_read, AccessShareLock, false, &heap);
 	ix = grnnd_index_anew(index);

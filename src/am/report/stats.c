@@ -392,7 +392,7 @@ must_own_or_monitor(Oid index, Oid table)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s", grnnd_name_of(index)),
-				 errhint("Roles with the privileges of pg_stat_scan_tables may ask, too.")));
+				 errhint("Roles with the privileges of pg_stat_scan_tables can also call the function.")));
 }
 
 /*

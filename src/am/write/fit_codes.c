@@ -86,22 +86,22 @@ grnnd_fit_check_interrupts(const Fit *f)
 	if (grnnd_database_is_wanted())
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on the database",
+				 errmsg("postponing the fit of codes of index \"%s\", because another session waits for a lock on the database",
 						RelationGetRelationName(f->index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
+				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
 	if (LockHasWaitersRelation(f->heap, ShareUpdateExclusiveLock) ||
 		LockHasWaitersRelation(f->index, ShareUpdateExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("codes of index \"%s\" are left for later, because another session waits for a lock on its table",
+				 errmsg("postponing the fit of codes of index \"%s\", because another session waits for a lock on its table",
 						RelationGetRelationName(f->index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
+				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
 	if (grnnd_lock_is_wanted(f->index, GRNND_UPKEEP_LOCK, ExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("codes of index \"%s\" are left for later, because another session waits to check or fit it",
+				 errmsg("postponing the fit of codes of index \"%s\", because another session waits to check or fit the index",
 						RelationGetRelationName(f->index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
+				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
 }
 
 /* ---- the codec ---- */
@@ -368,9 +368,9 @@ grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum)
 	else if (!grnnd_try_lock(index, GRNND_UPKEEP_LOCK, ExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("codes of index \"%s\" are left for later, because another session checks or fits it",
+				 errmsg("postponing the fit of codes of index \"%s\", because another session checks or fits the index",
 						RelationGetRelationName(index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() goes on with it.")));
+				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
 	grnnd_copy_index(index, &f->ix);
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	fit(f);

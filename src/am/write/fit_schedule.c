@@ -324,7 +324,7 @@ end_of_transaction(XactEvent event, void *arg)
 	if (event == XACT_EVENT_COMMIT && due_at_commit && !has_workers() && !start_worker(InvalidOid))
 		ereport(LOG,
 				(errmsg("no background worker was free to fit codes for indexes of a transaction"),
-				 errdetail("The next insert asks for one again."),
+				 errdetail("The next insert tries again."),
 				 errhint("Increase max_worker_processes, or VACUUM the tables.")));
 	due_at_commit = false;
 }
@@ -353,7 +353,7 @@ grnnd_request_fit(Relation index, Relation heap, uint32 id)
 		ereport(LOG,
 				(errmsg("no background worker was free to fit codes for index \"%s\"",
 						RelationGetRelationName(index)),
-				 errdetail("It is tried again later."),
+				 errdetail("A later insert tries again."),
 				 errhint("Increase max_worker_processes, or VACUUM the table.")));
 }
 

@@ -273,7 +273,7 @@ extend(Relation index, const GrnndIndex *ix)
 		block > MaxBlockNumber - ix->layout.span)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("index \"%s\" has reached its largest size",
+				 errmsg("index \"%s\" has reached its maximum size",
 						RelationGetRelationName(index)),
 				 errhint("Partition the table.")));
 	for (; nblocks < block + ix->layout.span; nblocks++)

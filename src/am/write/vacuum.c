@@ -679,7 +679,7 @@ try_extra(Extra *extra, void (*work) (Extra *))
 		ReThrowError(error);
 	ereport(WARNING,
 			(errcode(error->sqlerrcode),
-			 errmsg("upkeep of index \"%s\" failed: %s",
+			 errmsg("maintenance of index \"%s\" failed: %s",
 					RelationGetRelationName(extra->index), error->message),
 			 error->detail != NULL ? errdetail_internal("%s", error->detail) : 0,
 			 error->context != NULL ? errcontext("%s", error->context) : 0,

@@ -83,7 +83,7 @@ grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
 	{
 		if (!grnnd_take_root(v, best, root))
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, best),
-						  "a link to a record that is no node");
+						  "a link to a record that is not a node");
 		return;
 	}
 	for (uint32 id = grnnd_set_next(&v->live, 0); id != GRN_INVALID_ID;

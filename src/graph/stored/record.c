@@ -585,7 +585,7 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 			if (r.next != GRN_INVALID_ID && (r.next >= nodes || r.next == self))
 				return "chain of heap TIDs leads out of the index";
 			if (!(r.error >= 0) || r.error > FLT_MAX)
-				return "rounding error of a record is no number";
+				return "rounding error of a record is not a number";
 			what = check_tids(l, rec, r.ntids);
 			return what != NULL ? what : check_edges(l, &r, rec, self, nodes);
 	}
