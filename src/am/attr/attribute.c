@@ -288,11 +288,15 @@ grnnd_attrs(Relation index)
 	for (uint32 i = 0; i < n; i++)
 	{
 		if (OidIsValid(index_getprocid(index, i + 2, GRNND_SUPPORT_TYPE)))
+		{
+			/* reports a first column of another type, which needs another hint */
+			grnnd_key(index);
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("column %u of index \"%s\" is a vector", i + 2,
 							RelationGetRelationName(index)),
 					 errhint("Only the first column of a grnnd index can be a vector. Create an index for each vector column.")));
+		}
 		sources[i] = (GrnndAttrSource) {
 										.input = index->rd_opcintype[i + 1],
 										.type = TupleDescAttr(RelationGetDescr(index), i + 1)->atttypid,
