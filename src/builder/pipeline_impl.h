@@ -20,7 +20,6 @@
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
-#define GRN_PIPELINE_GRAIN 512	/* vertices that a thread takes at a time */
 #define GRN_ORDER_LOOPS 30		/* estimated loops of the page order on cores: the levels of cuts,
 								 * and a few more */
 
@@ -123,7 +122,7 @@ extern void grn_pipeline_judge_form(GrnPipeline *p);
  * collected rows that memory cannot hold.  A cluster with only a few rows in the sample is not
  * seen.
  */
-extern bool grn_pipeline_rounding_hides(GrnPipeline *p);
+extern bool grn_pipeline_rounding_loses(GrnPipeline *p);
 
 /* ---- pipeline_place.c, pipeline_move.c ---- */
 
@@ -160,7 +159,7 @@ extern size_t grn_pipeline_own_bytes(const GrnPipeline *p);
  * Whether a sample of rows that memory cannot hold has at least GRN_LEAST_CELL_ROWS distinct rows.
  * An index of fewer distinct rows keeps rows exactly, whatever its layout.
  */
-extern bool grn_pipeline_shows_many(const GrnRows *rows);
+extern bool grn_pipeline_has_many_rows(const GrnRows *rows);
 /* Notes in the result that `rows` rows, or their own items, lie in WORK now. */
 extern void grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows);
 /* Number of cells for n rows. */

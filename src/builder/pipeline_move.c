@@ -182,7 +182,7 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	grn_parts_make(&p->rows, cells, 0, p->result->params.seed, p->parallel, cut, &parts);
 	grn_pages_scattered(p->rows.base, p->build->n * p->rows.row_bytes, false);
 	number_rows(&move, &parts);
-	p->parallel->run(p->parallel, p->build->n, GRN_PIPELINE_GRAIN, number_range, &move);
+	p->parallel->run(p->parallel, p->build->n, GRN_GRAIN, number_range, &move);
 	/*
 	 * Rows are written to places spread over the copy.  The kernel must not read the pages around
 	 * each place again.

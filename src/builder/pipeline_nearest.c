@@ -219,7 +219,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	{
 		grn_progress_phase(&p->progress, GRN_PHASE_CODES, m);
 		grn_progress_step(&p->progress, 1, 1);
-		p->parallel->run(p->parallel, m, exact ? GRN_NEAREST_BLOCK : GRN_PIPELINE_GRAIN,
+		p->parallel->run(p->parallel, m, exact ? GRN_NEAREST_BLOCK : GRN_GRAIN,
 						 exact ? exact_range : search_range, &f);
 		r->near_items = f.nchunks * CHUNK_ITEMS;
 	}

@@ -44,9 +44,9 @@
 #define SERIAL_ROWS 4096		/* rows that a single thread moves if the distance of the move is
 								 * shorter */
 
-/* Rows that grn_pipeline_shows_many() reads. */
-#define SHOWN_STRETCHES 64
-#define SHOWN_ROWS 256			/* rows of a stretch */
+/* Rows that grn_pipeline_has_many_rows() reads. */
+#define SAMPLED_STRETCHES 64
+#define SAMPLED_ROWS 256		/* rows of a stretch */
 
 typedef struct Placement
 {
@@ -298,7 +298,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	close_gaps(&place);
 	grn_pages_scattered(place.copy, place.places * place.row_bytes, false);
 	list_by_cell(&place);
-	p->parallel->run(p->parallel, n, GRN_PIPELINE_GRAIN, order_range, &place);
+	p->parallel->run(p->parallel, n, GRN_GRAIN, order_range, &place);
 	p->rows.base = place.copy + place.gap * place.row_bytes;
 	p->rows.row_bytes = place.row_bytes;
 	if (p->rounded)
@@ -322,19 +322,19 @@ by_hash(const void *a, const void *b)
 }
 
 bool
-grn_pipeline_shows_many(const GrnRows *rows)
+grn_pipeline_has_many_rows(const GrnRows *rows)
 {
 	size_t		bytes = grn_form_bytes(rows->form, rows->dim);
-	size_t		count = rows->n / SHOWN_STRETCHES < SHOWN_ROWS ? rows->n / SHOWN_STRETCHES : SHOWN_ROWS;
-	uint64_t	hashes[SHOWN_STRETCHES * SHOWN_ROWS];
+	size_t		count = rows->n / SAMPLED_STRETCHES < SAMPLED_ROWS ? rows->n / SAMPLED_STRETCHES : SAMPLED_ROWS;
+	uint64_t	hashes[SAMPLED_STRETCHES * SAMPLED_ROWS];
 	size_t		n = 0;
 	size_t		distinct = 0;
 
-	for (size_t s = 0; s < SHOWN_STRETCHES; s++)
-		grn_prefetch_rows(rows, rows->n * s / SHOWN_STRETCHES, rows->n * s / SHOWN_STRETCHES + count);
-	for (size_t s = 0; s < SHOWN_STRETCHES; s++)
+	for (size_t s = 0; s < SAMPLED_STRETCHES; s++)
+		grn_prefetch_rows(rows, rows->n * s / SAMPLED_STRETCHES, rows->n * s / SAMPLED_STRETCHES + count);
+	for (size_t s = 0; s < SAMPLED_STRETCHES; s++)
 		for (size_t i = 0; i < count; i++)
-			hashes[n++] = grn_hash_row(grn_row(rows, rows->n * s / SHOWN_STRETCHES + i), bytes);
+			hashes[n++] = grn_hash_row(grn_row(rows, rows->n * s / SAMPLED_STRETCHES + i), bytes);
 	qsort(hashes, n, sizeof(*hashes), by_hash);
 	for (size_t i = 0; i < n; i++)
 		distinct += i == 0 || hashes[i] != hashes[i - 1];

@@ -84,11 +84,11 @@ write_lists(GrnPipeline *p)
 {
 	if (p->result->moved)
 	{
-		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, find_vertices_range, p);
-		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_nodes_range, p);
+		p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, find_vertices_range, p);
+		p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, write_nodes_range, p);
 	}
 	else
-		p->parallel->run(p->parallel, p->graph.n, GRN_PIPELINE_GRAIN, write_vertices_range, p);
+		p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, write_vertices_range, p);
 }
 
 /* Writes rows and row_start if all rows are distinct. */
@@ -181,12 +181,12 @@ grn_pipeline_write_rows(GrnPipeline *p)
 
 	if (m == b->n)
 	{
-		p->parallel->run(p->parallel, m, GRN_PIPELINE_GRAIN, write_rows_range, p);
+		p->parallel->run(p->parallel, m, GRN_GRAIN, write_rows_range, p);
 		start[m] = (uint32_t) m;
 		return;
 	}
 	memset(start, 0, (m + 1) * sizeof(*start));
-	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, count_rows_range, p);
+	p->parallel->run(p->parallel, b->n, GRN_GRAIN, count_rows_range, p);
 	for (uint64_t i = 0, sum = 0; i < m; i++)
 	{
 		uint32_t	count = start[i];
@@ -194,8 +194,8 @@ grn_pipeline_write_rows(GrnPipeline *p)
 		start[i] = (uint32_t) sum;
 		sum += count;
 	}
-	p->parallel->run(p->parallel, b->n, GRN_PIPELINE_GRAIN, place_ranks_range, p);
-	p->parallel->run(p->parallel, m, GRN_PIPELINE_GRAIN, order_rows_range, p);
+	p->parallel->run(p->parallel, b->n, GRN_GRAIN, place_ranks_range, p);
+	p->parallel->run(p->parallel, m, GRN_GRAIN, order_rows_range, p);
 	memmove(start + 1, start, m * sizeof(*start));
 	start[0] = 0;
 }

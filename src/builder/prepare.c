@@ -7,10 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "builder/progress.h"
 #include "graph/construct/duplicates.h"
 #include "graph/space.h"
-
-#define GRAIN 1024
 
 static void
 scan_range(void *arg, int worker, size_t begin, size_t end)
@@ -135,7 +134,7 @@ grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *paral
 	grn_prepare_begin(&p);
 	if (grn_is_scaled(rows->embedding))
 		p.octaves = octaves;
-	if (!grn_prepare_stretch(&p, 0, rows->n, parallel, GRAIN, failure) ||
+	if (!grn_prepare_stretch(&p, 0, rows->n, parallel, GRN_GRAIN, failure) ||
 		!grn_prepare_end(&p, out, failure))
 		return false;
 	if (grn_is_scaled(rows->embedding))
@@ -143,7 +142,7 @@ grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *paral
 		p.norm_unit = grn_metric_norm_unit(metric, octaves);
 		p.power = metric->power;
 		out->norm_unit = (float) p.norm_unit;
-		parallel->run(parallel, rows->n, GRAIN, scale_range, &p);
+		parallel->run(parallel, rows->n, GRN_GRAIN, scale_range, &p);
 	}
 	return true;
 }

@@ -3,8 +3,6 @@
  */
 #include "builder/progress.h"
 
-#define MOST_REPORTS 32			/* reports of a single loop, at most */
-
 /* A loop that the threads are running. */
 typedef struct Loop
 {
@@ -43,7 +41,7 @@ counted_range(void *arg, int worker, size_t begin, size_t end)
 
 	loop->fn(loop->arg, worker, begin, end);
 	done = __atomic_add_fetch(&loop->done, end - begin, __ATOMIC_RELAXED);
-	if (done * MOST_REPORTS / loop->n == (done - (end - begin)) * MOST_REPORTS / loop->n)
+	if (done * GRN_MOST_REPORTS / loop->n == (done - (end - begin)) * GRN_MOST_REPORTS / loop->n)
 		return;
 	pthread_mutex_lock(&loop->p->mutex);
 	advance(loop->p, loop->from + (loop->to - loop->from) * (double) done / (double) loop->n);

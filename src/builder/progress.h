@@ -13,6 +13,9 @@
 
 #include "builder/host.h"
 
+#define GRN_GRAIN 512			/* rows or vertices that a thread takes at a time */
+#define GRN_MOST_REPORTS 32		/* reports of a single loop, at most */
+
 typedef struct GrnProgress
 {
 	/*

@@ -16,7 +16,6 @@
 #include "graph/construct/medoid.h"
 #include "paper/options.h"
 
-#define CHECK_GRAIN 512
 /* records of a page whose order is timed; a page holds as many records of 128 dimensions */
 #define RECORDS_A_PAGE 7
 
@@ -115,7 +114,7 @@ finish_graph(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *
 		return false;
 	f.entry = grn_medoid(job->rows, parallel, job->params->seed);
 	grn_finish_begin(&f);
-	parallel->run(parallel, job->graph->n, CHECK_GRAIN, check_range, &check);
+	parallel->run(parallel, job->graph->n, GRN_GRAIN, check_range, &check);
 	if (check.bad)
 	{
 		grn_finish_abandon(&f);

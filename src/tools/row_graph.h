@@ -32,7 +32,7 @@ typedef struct GrnndRowGraph
 	uint64		room;			/* rows that fit in the segments */
 	uint64		stored;			/* used bytes of ATTRS */
 	uint64		stored_room;	/* allocated bytes of ATTRS */
-	uint32		until_look;
+	uint32		until_check;
 	double		seconds;		/* for reading rows */
 } GrnndRowGraph;
 

@@ -29,7 +29,7 @@
 #define CHUNK_BYTES (1024 * 1024)
 
 /* Rows between two reads of the builder's messages. */
-#define ROWS_PER_LOOK 64
+#define ROWS_PER_CHECK 64
 
 /* Limit of rows for views and relations without pages of their own. */
 #define MOST_OTHER_ROWS (UINT64_C(1) << 28)
@@ -206,14 +206,14 @@ receive(void *arg, const Datum *values, const bool *isnull)
 
 	if (isnull[1])
 		return;
-	if (g->begun && g->until_look-- == 0)
+	if (g->begun && g->until_check-- == 0)
 	{
 		if (g->build.builder.pid != 0)
 		{
 			grnnd_builder_poll(&g->build.builder);
 			grnnd_builder_rows(&g->build.builder, g->build.rows);
 		}
-		g->until_look = ROWS_PER_LOOK;
+		g->until_check = ROWS_PER_CHECK;
 	}
 	take_row(g, values[0], isnull[0], values[1]);
 }

@@ -48,7 +48,7 @@ columns_remember(void)
 					seen.rows[c][j] = GRN_INVALID_ID;
 				}
 			for (uint32_t i = 0; i < SHOWN; i += 4)
-				versions[v]->show_rows(a + i * ld, ld, a_norms + i, b, b_norms, n, 100 + i, &seen);
+				versions[v]->keep_nearest(a + i * ld, ld, a_norms + i, b, b_norms, n, 100 + i, &seen);
 			for (size_t j = 0; j < GRN_COLUMNS; j++)
 			{
 				double		distances[SHOWN];

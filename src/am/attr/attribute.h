@@ -152,6 +152,9 @@ extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const
 							 uint8 *out);
 /* Returns the key of column i of a TID's values in *key.  Returns false if the value is NULL. */
 extern bool grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *key);
+/* Number of a column's values to which its book is fitted, at most. */
+#define GRNND_BOOK_ROWS 30000
+
 /*
  * Returns the rank of a key, or of NULL, by the column's book.  Lists of rows use ranks
  * (am/lists.h), so ranks are on disk.  Ranks order as keys do if grnnd_is_ranked(); otherwise

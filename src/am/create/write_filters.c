@@ -12,6 +12,7 @@
 #include "storage/bufpage.h"
 
 #include "am/create/write_index_impl.h"
+#include "am/hints.h"
 #include "am/lists.h"
 #include "am/page.h"
 #include "am/sample.h"
@@ -24,14 +25,11 @@
 
 /* ---- books ---- */
 
-/* Largest number of rows to which a column's book is fitted. */
-#define BOOK_ROWS 30000
-
 /* Fits the book of a column whose type is not an array. */
 static void
 fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 {
-	uint64		sampled = Min(nrows, BOOK_ROWS);
+	uint64		sampled = Min(nrows, GRNND_BOOK_ROWS);
 	int64	   *keys = palloc(sampled * sizeof(int64));
 	uint32		n = 0;
 
@@ -100,15 +98,11 @@ grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
  * successive nodes are scattered in memory.
  */
 #define ROWS_AHEAD 16
-#define CACHE_LINE 64
 
 static void
 prefetch_row(const GrnndNewIndex *new, uint32 row)
 {
-	const uint8 *values = grnnd_row_attrs(new, row);
-
-	for (uint32 i = 0; i < grnnd_row_bytes(new->columns); i += CACHE_LINE)
-		__builtin_prefetch(values + i);
+	grnnd_touch_bytes((const char *) grnnd_row_attrs(new, row), (uint32) grnnd_row_bytes(new->columns));
 }
 
 /*

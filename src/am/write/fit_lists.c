@@ -41,8 +41,6 @@
 #include "am/write/maintenance.h"
 #include "graph/stored/group.h"
 
-/* Values of a column to which its book is fitted. */
-#define BOOK_ROWS 30000
 /* Lists are remade when the number of nodes has doubled about this many times. */
 #define DOUBLINGS 2
 /* Rows sorted at once, at most: a sort does not handle a cancel. */
@@ -119,9 +117,9 @@ fit_books(Fit *f, GrnndRowElements *table)
 	const GrnndAttrs *columns = f->ix.attrs;
 	GrnSigBook *books = palloc(columns->n * sizeof(GrnSigBook));
 	uint32	   *counts = palloc0(columns->n * sizeof(uint32));
-	int64	   *keys = palloc((Size) columns->n * BOOK_ROWS * sizeof(int64));
+	int64	   *keys = palloc((Size) columns->n * GRNND_BOOK_ROWS * sizeof(int64));
 	char	   *page = palloc(BLCKSZ);
-	uint32		every = (f->limit + BOOK_ROWS - 1) / BOOK_ROWS;
+	uint32		every = (f->limit + GRNND_BOOK_ROWS - 1) / GRNND_BOOK_ROWS;
 	uint32	   *elements = NULL;
 	uint32		nrows = 0;
 
@@ -142,8 +140,8 @@ fit_books(Fit *f, GrnndRowElements *table)
 			if (table != NULL && n > 0)
 				count_elements(f, table, rec, values, elements);
 			for (uint32 c = 0; c < columns->n && n > 0; c++)
-				if (counts[c] < BOOK_ROWS &&
-					grnnd_attr_key(columns, c, values, &keys[(Size) c * BOOK_ROWS + counts[c]]))
+				if (counts[c] < GRNND_BOOK_ROWS &&
+					grnnd_attr_key(columns, c, values, &keys[(Size) c * GRNND_BOOK_ROWS + counts[c]]))
 					counts[c]++;
 		}
 	}
@@ -151,7 +149,7 @@ fit_books(Fit *f, GrnndRowElements *table)
 		if (columns->attr[c].type->kind == GRNND_ATTR_ORDER &&
 			!(books[c].ordered == GRN_BOOK_ORDERED && books[c].count > 0))
 		{
-			int64	   *of_column = keys + (Size) c * BOOK_ROWS;
+			int64	   *of_column = keys + (Size) c * GRNND_BOOK_ROWS;
 
 			qsort(of_column, counts[c], sizeof(int64), grn_compare_keys);
 			grn_sig_fit(&books[c], true, of_column, counts[c]);

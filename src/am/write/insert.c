@@ -44,7 +44,8 @@
 #define LONG_ROW 1.25f
 /*
  * Width of the search if an update is known to have kept the vector. This width nearly always finds
- * the record; a smaller width causes more second searches.
+ * the record; a smaller width causes more second searches.  With 4, 8 and 16 an update takes
+ * equally long (20,000 rows).
  */
 #define UNCHANGED_EF 8
 /* A list that begins with a twin leaves this part free at most, for edges that links back need. */

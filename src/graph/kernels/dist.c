@@ -209,8 +209,8 @@ plain_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 }
 
 static void
-plain_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
-				const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
+plain_keep_nearest(const float *a, size_t lda, const float *a_norms, const float *b,
+				   const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
 {
 	for (int i = 0; i < 4; i++)
 	{
@@ -331,7 +331,7 @@ const GrnDistTable grn_dist_plain = {
 	.estimate = plain_estimate,
 	.at_most = plain_at_most,
 	.ip_4x4 = plain_ip_4x4,
-	.show_rows = plain_show_rows,
+	.keep_nearest = plain_keep_nearest,
 	.unpack = plain_unpack,
 	.ip_rows = plain_ip_rows,
 	.ip_rows_i16 = plain_ip_rows_i16,

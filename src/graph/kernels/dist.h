@@ -91,7 +91,7 @@ grn_plane_step(const GrnCodePlanes *q, uint32_t end)
 }
 
 /*
- * The nearest rows of each column of show_rows(): squared distances, nearest first, and the
+ * The nearest rows of each column of keep_nearest(): squared distances, nearest first, and the
  * rows' numbers.  INFINITY marks an empty place.
  */
 #define GRN_COLUMNS 16
@@ -142,8 +142,8 @@ typedef struct GrnDistTable
 	 * two rows of a.  Distances are computed from squared norms and inner products.  Of rows
 	 * at equal distances the first offered counts as nearer.
 	 */
-	void		(*show_rows) (const float *a, size_t lda, const float *a_norms, const float *b,
-							  const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen);
+	void		(*keep_nearest) (const float *a, size_t lda, const float *a_norms, const float *b,
+								 const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen);
 	/* out[s / bits * n + i] = step * (bits s to s + bits of code[i] - middle), s = 0, bits... < 8 */
 	void		(*unpack) (const uint8_t *code, size_t n, uint32_t bits, float middle, float step,
 						   float *out);

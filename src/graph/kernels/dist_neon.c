@@ -230,8 +230,8 @@ show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 }
 
 static void
-neon_show_rows(const float *a, size_t lda, const float *a_norms, const float *b,
-			   const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
+neon_keep_nearest(const float *a, size_t lda, const float *a_norms, const float *b,
+				  const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
 {
 	float32x4_t s[4][GRN_COLUMNS / 4];
 
@@ -400,7 +400,7 @@ static const GrnDistTable neon_table = {
 	.estimate = neon_estimate,
 	.at_most = neon_at_most,
 	.ip_4x4 = neon_ip_4x4,
-	.show_rows = neon_show_rows,
+	.keep_nearest = neon_keep_nearest,
 	.unpack = neon_unpack,
 	.ip_rows = neon_ip_rows,
 	.ip_rows_i16 = neon_ip_rows_i16,

@@ -174,8 +174,8 @@ KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 }
 
 static WIDE void
-KERNEL(show_rows) (const float *a, size_t lda, const float *a_norms, const float *b,
-				   const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
+KERNEL(keep_nearest) (const float *a, size_t lda, const float *a_norms, const float *b,
+					  const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen)
 {
 	FLOATS		s[SETS][4][SUMS];
 	size_t		k = 0;
@@ -221,7 +221,7 @@ KERNEL(show_rows) (const float *a, size_t lda, const float *a_norms, const float
 	.estimate = KERNEL(estimate), \
 	.at_most = KERNEL(at_most), \
 	.ip_4x4 = KERNEL(ip_4x4), \
-	.show_rows = KERNEL(show_rows), \
+	.keep_nearest = KERNEL(keep_nearest), \
 	.unpack = KERNEL(unpack), \
 	.ip_rows = KERNEL(ip_rows), \
 	.ip_rows_i16 = KERNEL(ip_rows_i16), \

@@ -254,7 +254,7 @@ within_range(void *arg, int worker, size_t begin, size_t end)
  * and all other blocks move on in a circle.
  */
 static void
-meeting_range(void *arg, int worker, size_t begin, size_t end)
+rotate_pairs(void *arg, int worker, size_t begin, size_t end)
 {
 	Eigen	   *e = arg;
 	size_t		circle = (e->blocks + 1) / 2 * 2 - 1;
@@ -278,22 +278,22 @@ void
 grn_eigen_rows(double *g, double *values, size_t m, GrnParallel *parallel)
 {
 	Eigen		e;
-	size_t		meetings;
+	size_t		pairs;
 
 	memset(&e, 0, sizeof(e));
 	e.g = g;
 	e.m = m;
 	e.blocks = (m + BLOCK - 1) / BLOCK;
 	e.least = 1e-20 * product(g, g, m * m);
-	meetings = (e.blocks + 1) / 2;
+	pairs = (e.blocks + 1) / 2;
 	e.rotated = 1;
 	for (int sweep = 0; sweep < JACOBI_SWEEPS && e.rotated; sweep++)
 	{
 		e.rotated = 0;
 		parallel->run(parallel, m, BLOCK, square_range, &e);
 		parallel->run(parallel, e.blocks, 1, within_range, &e);
-		for (e.round = 0; e.blocks > 1 && e.round < 2 * meetings - 1; e.round++)
-			parallel->run(parallel, meetings, 1, meeting_range, &e);
+		for (e.round = 0; e.blocks > 1 && e.round < 2 * pairs - 1; e.round++)
+			parallel->run(parallel, pairs, 1, rotate_pairs, &e);
 	}
 	for (size_t i = 0; i < m; i++)
 		values[i] = sqrt(product(g + i * m, g + i * m, m));

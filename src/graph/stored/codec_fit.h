@@ -72,7 +72,9 @@ grn_least_fitted_rows(uint32_t dim)
 /*
  * Number of rows, of n, that a build uses for its fit: GRN_FITTED_ROWS, or GRN_FITTED_ROWS_PER_DIM
  * for each dimension if that is more.  Small builds use half of their rows, because a fit takes
- * longer than their graph.
+ * longer than their graph.  Recall of 20,000 rows at ef 20 with half of GRN_FITTED_ROWS, with
+ * GRN_FITTED_ROWS, and with 10,000 rows: sentences .979, .977, .979; patches of images .915, .925,
+ * .926; rows in tight clusters .857, .886, .887.
  */
 #define GRN_FITTED_ROWS 8192
 #define GRN_FITTED_ROWS_PER_DIM 8

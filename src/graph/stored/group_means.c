@@ -301,8 +301,8 @@ compare_rows(Means *m, const uint32_t *rows, uint32_t n, const Choice *near, uin
 		uint32_t	end = (near[p].group + 1) * m->panel_room;
 
 		for (uint32_t place = near[p].group * m->panel_room; place < end; place += 4)
-			grn_dist->show_rows(m->middles + (size_t) place * m->dims, m->dims, m->norms + place, m->columns,
-								m->column_norms, m->dims, place, &seen);
+			grn_dist->keep_nearest(m->middles + (size_t) place * m->dims, m->dims, m->norms + place, m->columns,
+								   m->column_norms, m->dims, place, &seen);
 	}
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t c = 0; c < CHOICES; c++)

