@@ -735,9 +735,10 @@ grnnd_bitmap_cost(PlannerInfo *root, IndexPath *path, BitmapHeapPath * heap, Cos
 	kept = Min(Max(rel->rows / rows, 1 / rows), 1);
 
 	/* the search goes on until ef rows of the bitmap are found */
+	search.first = grnnd_set_visits(shape.ix, shape.ef * shape.beam, share);
+	search.row = VISITS_PER_EXPANSION * shape.expansions * shape.beam *
+		(grnnd_set_visits(shape.ix, 1, share) - grnnd_set_visits(shape.ix, 0, share));
 	shape.ef /= share;
-	search.first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
-	search.row = VISITS_PER_EXPANSION * shape.expansions * shape.beam / share;
 	if (shape.signatures && (path->indexclauses != NIL || shape.filter != NIL))
 		search = filtered_visits(root, path, &shape, &search,
 								 Min(Max(path->indexselectivity, 1 / shape.rows), 1));

@@ -37,10 +37,10 @@ extern double grnnd_expansions_per_row(const GrnCodec *codec, bool strict);
 extern double grnnd_all_rows_cost(const GrnndIndex *ix, double rows);
 
 /*
- * Searches for the rows of a bitmap of other indexes (scan_tids.c), without any signature: the
- * visits until ef rows are found, and the cost of reading `rows` rows from the table instead.
+ * Searches for the rows of a bitmap of other indexes (scan_tids.c), without any signature: the cost
+ * until ef rows are found, and the cost of reading `rows` rows from the table instead.
  */
-extern double grnnd_set_visits(double ef, double share);
+extern double grnnd_set_visits(const GrnndIndex *ix, double ef, double share);
 extern double grnnd_set_rows_cost(const GrnndIndex *ix, double rows);
 
 /* The way with the least cost.  Infinity: a way that does not exist. */

@@ -245,6 +245,7 @@ begin_search(IndexScanDesc scan)
 		.max_visits = so->set != NULL && so->max_visits == 0 ? most_visits(so) : so->max_visits,
 		.keep_vectors = so->norms,
 		.skip_killed = so->skip_killed,
+		.share = so->set_share,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
@@ -268,7 +269,12 @@ begin_search(IndexScanDesc scan)
 		grnnd_exclude_node(so, &params, ids, codes, factors, count,
 						   grnnd_excluded_row(RelationGetRelid(scan->indexRelation)));
 	if (!grnnd_filters_by_signature(so))
+	{
 		so->search = grn_search_begin(&params, &so->store.base, so->q);
+		/* the search leaves out failing nodes, so it may miss rows behind them */
+		if (so->set != NULL && grn_has_codes(&ix->codec))
+			so->way = GRNND_WAY_GRAPH;
+	}
 	else
 		so->search = grnnd_begin_filtered(scan, &params, most_visits(so));
 	if (so->search == NULL)
@@ -495,6 +501,11 @@ run_batch(IndexScanDesc scan)
 	n = grn_search_run(so->search);
 	if (!so->resumed && grnnd_hand_over(scan))
 		n = grn_search_run(so->search);
+	if (!so->resumed && grnnd_set_serves(so) && grn_search_dry(so->search))
+	{
+		grnnd_begin_set_rows(scan);
+		return;
+	}
 	/* all rows of the groups read so far may be gone */
 	while (n == 0 && so->reader != NULL && grnnd_list_has_more(so->reader) &&
 		   !grn_search_truncated(so->search))

@@ -169,6 +169,7 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	GrnSearch  *list = NULL;
 	double		ef = candidates(so);
 	double		listed;
+	double		share;
 	double		graph;
 
 	/*
@@ -189,12 +190,13 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	graph = grnnd_graph_cost(ef, params->share, params->share);
 	if (most_visits > 0 && grnnd_cheapest_way(graph, so->list.work.cost, (double) most_visits) == GRNND_WAY_REST)
 		return NULL;
+	share = params->share;
+	params->share *= so->set_share;
 	so->graph = *params;
 	params->max_visits = most_visits > 0 ? most_visits : params->max_visits;
 	search = grn_search_begin(params, &so->store.base, so->q);
 	if (sample->nfailing > 0)
-		graph = grnnd_graph_cost(ef, params->share,
-								 share_near(search, sample, so->ix->layout.code_bytes, params->share));
+		graph = grnnd_graph_cost(ef, share, share_near(search, sample, so->ix->layout.code_bytes, share));
 	if (grnnd_cheapest_way(graph, so->list.work.cost, get_float8_infinity()) == GRNND_WAY_LIST)
 	{
 		so->graph.code_query = grn_search_code_query(search);

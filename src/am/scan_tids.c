@@ -2,10 +2,11 @@
  * scan_tids.c - scans for the rows of other indexes' bitmaps.
  *
  * The size of the bitmap decides how a scan finds its rows.  Few rows are all read from the table,
- * as a plan without an index of ours would.  Otherwise the search tests each visited record's row
- * addresses, and goes through records that fail.  If nearly all rows are in the bitmap, the search
- * tests nothing.  A search whose visits have cost as much as reading the rows of the bitmap ends,
- * and the scan reads these rows.  The same rows are the end of a scan that goes on for long.
+ * as a plan without an index of ours would.  Otherwise the search tests row addresses, and passes
+ * through records that fail.  If nearly all rows are in the bitmap, the search tests nothing.  A
+ * search whose visits have cost as much as reading the rows of the bitmap ends, and so does one
+ * that runs dry: the scan then reads these rows.  They are also the end of a scan that goes on for
+ * long.
  */
 #include "am/scan_impl.h"
 
@@ -100,7 +101,7 @@ bool
 grnnd_set_is_small(const GrnndScan *so)
 {
 	return grnnd_set_serves(so) &&
-		grnnd_set_cost(so) <= grnnd_set_visits((double) so->ef * grnnd_beam(so->ix), so->set_share);
+		grnnd_set_cost(so) <= grnnd_set_visits(so->ix, (double) so->ef * grnnd_beam(so->ix), so->set_share);
 }
 
 /* ---- rows that were returned ---- */

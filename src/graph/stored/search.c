@@ -239,6 +239,8 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	while (size < 4 * (uint64_t) s->p.ef && size < UINT32_C(1) << 20)
 		size *= 2;
 	grn_set_resize(s, &s->set, size);
+	if (s->codes && params->filter != NULL && params->filter->has != NULL)
+		grn_set_resize(s, &s->failing.tested, MIN_SET);
 	/* One run seldom expands more than one and a half times ef. */
 	room = s->p.ef + s->p.ef / 2 + 16;
 	reserve(s, &s->tids, GRN_TID_BYTES, 0, (size_t) room + UINT8_MAX, &s->tids_room);
@@ -472,7 +474,7 @@ grn_search_end(GrnSearch *s)
 		s->groups.estimates, s->groups.ids, s->near_groups, s->nearest, s->noted.ids, s->gathered,
 		s->set.ids, s->set.nodes, s->found,
 		s->kept, s->tids, s->vectors, s->nodes, s->links, s->packed, s->place, s->deferred, s->entries,
-		s->kept_ids, s->farthest, s->failing.heap, s->failing.far, s->failing.listings};
+		s->kept_ids, s->farthest, s->failing.tested.ids, s->failing.heap, s->failing.far, s->failing.listings};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

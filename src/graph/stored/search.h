@@ -27,6 +27,12 @@ typedef struct GrnStore
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
 	/* true while the search reads rows without their neighbors; set by the search for a run */
 	bool		skips_neighbors;
+	/*
+	 * optional, for filters with has(): may[i] = may a row of the node pass?  The store reads no more
+	 * than the rows' addresses.
+	 */
+	void		(*test) (struct GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_t count,
+						 bool *may);
 	/* optional: the search will visit these ids soon, in this order */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*

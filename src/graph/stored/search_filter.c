@@ -221,6 +221,39 @@ farthest_before(Key key)
 }
 
 /*
+ * With a set of rows: tests those neighbors of the node just visited whose signatures pass.
+ * Neighbors farther than the whole of a full list are not tested, and count as failing until their
+ * visit.
+ */
+static void
+test_neighbors(GrnSearch *s)
+{
+	float		farthest = farthest_before(list_bound(s));
+	uint32_t	ids[GRN_MAX_DEGREE];
+	bool		may[GRN_MAX_DEGREE];
+	uint32_t	n = 0;
+	uint32_t	j = 0;
+
+	if (s->p.filter->has == NULL || s->store->test == NULL)
+		return;
+	for (uint32_t i = 0; i < s->count; i++)
+	{
+		s->passing[i] &= !(s->estimates[i] > farthest) && !set_has(&s->failing.tested, s->neighbors[i]);
+		if (s->passing[i])
+			ids[n++] = s->neighbors[i];
+	}
+	if (n > 0)
+		s->store->test(s->store, s->p.filter, ids, n, may);
+	for (uint32_t i = 0; j < n; i++)
+		if (s->passing[i])
+		{
+			s->passing[i] = may[j++];
+			if (!s->passing[i])
+				(void) grn_set_add(s, &s->failing.tested, s->neighbors[i], 0);
+		}
+}
+
+/*
  * Offers the neighbors of the node just visited.  Most neighbors are farther than the run's
  * bounds and are kept unsorted.  One loop without branches separates the four kinds: where half of
  * the rows pass, half of all branches would be mispredicted.  Returns true if a neighbor got onto
@@ -385,6 +418,8 @@ expand(GrnSearch *s, Key key, bool listed)
 		return;
 	}
 	found = s->now.state == GRN_NODE && has_rows(&s->now);
+	if (!s->p.closed)
+		test_neighbors(s);
 	if (found)
 	{
 		grn_add_found(s, &s->now, s->now_kept);
@@ -479,6 +514,12 @@ grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 
 		grn_estimate(&s->code_query, codes + (size_t) first * s->p.layout->code_bytes,
 					 factors + first, n, s->estimates);
-		grn_offer_keys(s, ids + first, s->estimates, n);
+		s->count = n;
+		memcpy(s->neighbors, ids + first, n * sizeof(uint32_t));
+		memset(s->passing, true, n * sizeof(bool));
+		test_neighbors(s);
+		for (uint32_t i = 0; i < n; i++)
+			if (s->passing[i])
+				grn_offer(s, make_key(s->estimates[i], s->neighbors[i]));
 	}
 }

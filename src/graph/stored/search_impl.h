@@ -73,6 +73,7 @@ typedef struct Failing
 	uint32_t	dry_at_least;	/* the same count if a shown candidate resets it only after a node
 								 * has passed */
 	uint32_t	dry_limit;
+	IdSet		tested;			/* nodes whose rows are not in the filter's set */
 	uint64_t	nshown;			/* neighbors of visited nodes that passed */
 	uint64_t	npassing;		/* neighbors counted by nshown whose signatures pass */
 	uint64_t	nright;			/* visited nodes that passed */

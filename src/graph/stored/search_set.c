@@ -27,7 +27,7 @@ grn_search_bytes(const GrnSearch *s)
 	return (s->rejected_room + s->near_groups_room + s->deferred_room + f->room + f->far_room) * sizeof(Key) +
 		(s->rows.room + s->groups.room) * (sizeof(float) + sizeof(uint32_t)) +
 		f->size * sizeof(uint64_t) + s->nkept_ids * 4 +
-		((size_t) s->set.size + s->noted.size) * (s->codes ? 4 : 8) +
+		((size_t) s->set.size + s->noted.size + f->tested.size) * (s->codes ? 4 : 8) +
 		(size_t) s->nodes_room * sizeof(Node) + s->links_room * 4 +
 		(s->codes ? 0 : s->tids_room * GRN_TID_BYTES + kept_bytes(s) * s->kept_room);
 }

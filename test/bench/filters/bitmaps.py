@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Conditions that other indexes answer: grnnd with their bitmaps beside hnsw's iterative scan and the exact bitmap plan.
+
+  bitmaps.py --pg-config PG_CONFIG --data FOLDER --out RESULTS [--rows N] [--only NAME,...]
+
+FOLDER holds base.fbin and query.fbin (test/bench/README.md); distances are L2, rows beyond their number are the same with
+noise, as ../scale/rows.py has it.  Each row has integers, a tsvector and a jsonb, all with indexes, and the number of its
+cell, of 100 around random rows.  Of each condition: recall@10, the least ef_search with recall 0.95 (or the largest tried),
+and milliseconds of processor time a query with it, by a generic plan (the backend's, least of --runs).  "bitmap" is the part
+that makes the bitmap.  "planned" names the plan that the planner takes without any setting.  Writes RESULTS/bitmaps.md.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [BENCH, f"{BENCH}/scale"]
+from common import Server, read_matrix, write_table  # noqa: E402
+import rows as rows_of  # noqa: E402
+from bench import Rows  # noqa: E402
+
+QUERIES = 100
+CELLS = 100
+RECALL = 0.95
+EFS = {"grnnd": (10, 14, 20, 28, 40, 60, 90, 140, 200), "hnsw": (20, 40, 60, 90, 140, 200, 400), "exact": (0,)}
+SETTINGS = {
+    "grnnd": "SET enable_seqscan = off; SET enable_sort = off; SET grnnd.ef_search = {ef};",
+    "hnsw": "SET enable_seqscan = off; SET enable_sort = off; SET hnsw.ef_search = {ef}; SET hnsw.iterative_scan = relaxed_order; "
+            "SET hnsw.max_scan_tuples = 2000000000; SET hnsw.scan_mem_multiplier = 100;",
+    "exact": "SET enable_seqscan = off; SET enable_indexscan = off;"}
+# name, condition, and the same of the arrays of labels
+CASES = [(f"integer, {p / 10:g}%", f"c < {p}", lambda x, p=p: x["c"] < p) for p in (300, 100, 30, 10, 3, 1)] + [
+    ("word of 1%", "t @@ 'w7'", lambda x: x["w"] == 7),
+    ("jsonb @> of 1%", "j @> '{\"k\": 7}'", lambda x: x["k"] == 7),
+    ("OR of two, 1%", "c < 5 OR d < 5", lambda x: (x["c"] < 5) | (x["d"] < 5)),
+    ("AND of three, 1%", "c < 200 AND d < 200 AND t @@ 'q1'", lambda x: (x["c"] < 200) & (x["d"] < 200) & (x["q"] == 1)),
+    ("the query's cell", "u = {own}", None),
+    ("a far cell", "u = {far}", None)]
+
+
+def labels_of(base, rows):
+    rng = np.random.default_rng(1)
+    n = len(base)
+    centers = np.asarray(base[np.sort(rng.choice(n, CELLS, False))], np.float32)
+    x = {"c": rng.integers(0, 1000, n), "d": rng.integers(0, 1000, n), "w": rng.integers(0, 100, n), "k": rng.integers(0, 100, n),
+         "q": rng.integers(0, 4, n), "u": rows.cells(centers)}
+    return {name: values.astype(np.int32) for name, values in x.items()}, centers
+
+
+def make(server, system, using):
+    server.sql(f"CREATE TABLE {system} AS SELECT id, v, c, d, u, to_tsvector('simple', 'w' || w || ' q' || q) AS t, "
+               f"jsonb_build_object('k', k, 'q', q) AS j FROM raw ORDER BY id; ALTER TABLE {system} ALTER v SET STORAGE plain; "
+               f"CREATE INDEX ON {system} (c); CREATE INDEX ON {system} (d); CREATE INDEX ON {system} (u); "
+               f"CREATE INDEX ON {system} USING gin (t); CREATE INDEX ON {system} USING gin (j);")
+    if using:
+        seconds, _ = server.create_index(f"CREATE INDEX i_{system} ON {system} USING {using} (v vector_l2_ops)")
+        print(f"{using}: {seconds:.1f} s", flush=True)
+    server.sql(f"VACUUM (FREEZE, ANALYZE) {system}; CHECKPOINT")
+
+
+def search(server, setup, table, where, runs):
+    """(ids of each query, milliseconds of processor time a query)"""
+    text = f"""CREATE OR REPLACE FUNCTION search() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	found int[];
+	q record;
+BEGIN
+	TRUNCATE results;
+	FOR q IN SELECT * FROM queries ORDER BY id LOOP
+		SELECT array_agg(id) INTO found FROM (SELECT id FROM {table} WHERE {where} ORDER BY v <-> q.v LIMIT 10) x;
+		INSERT INTO results VALUES (q.id, found);
+	END LOOP;
+END $$;
+SET plan_cache_mode = force_generic_plan; SET work_mem = '64MB'; {setup} SELECT FROM search();
+"""
+    text += "SELECT cpu_ns() AS a \\gset\nSELECT FROM search();\nSELECT cpu_ns() AS b \\gset\n\\echo :a :b\n" * runs
+    text += "SELECT query, ids FROM results ORDER BY query;"
+    lines = [line for line in server.sql(text)[0].splitlines() if line]
+    times = [(float(b) - float(a)) / QUERIES / 1e6 for a, b in (line.split() for line in lines[:runs])]
+    found = [[int(x) for x in ids.strip("{}").split(",")] if ids else [] for _, ids in (line.split("|") for line in lines[runs:])]
+    return found, min(times)
+
+
+def nodes(plan):
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def explain(server, setup, table, where, query, analyze):
+    where = where.replace("q.own", "(SELECT own FROM queries WHERE id = 0)").replace("q.far", "(SELECT far FROM queries WHERE id = 0)")
+    text = (f"SET work_mem = '64MB'; {setup} EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) SELECT id FROM {table} WHERE {where} "
+            f"ORDER BY v <-> '[{','.join(f'{x:g}' for x in query)}]' LIMIT 10")
+    return list(nodes(json.loads(server.sql(text)[0])[0]["Plan"]))
+
+
+def bitmap_ms(plan):
+    """Milliseconds of the topmost bitmap nodes of an analyzed plan."""
+    for node in plan:
+        if node["Node Type"].startswith("Bitmap") and node["Node Type"] != "Bitmap Heap Scan":
+            return node["Actual Total Time"]
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pg-config", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", help="names of conditions")
+    parser.add_argument("--systems", default="grnnd,hnsw,exact")
+    parser.add_argument("--memory", default="2GB", help="shared_buffers and maintenance_work_mem")
+    args = parser.parse_args()
+    base = read_matrix(f"{args.data}/base.fbin")[:args.rows]
+    query = np.array(read_matrix(f"{args.data}/query.fbin")[:QUERIES], np.float32)
+    args.rows = args.rows or len(base)
+    noisy = tempfile.TemporaryDirectory(prefix="grnnd-rows-")
+    if args.rows > len(base):
+        base = rows_of.grown(base, args.rows, f"{noisy.name}/base.fbin")
+    rows = Rows(base)
+    labels, centers = labels_of(base, rows)
+    order = ((centers ** 2).sum(1)[None] - 2 * query @ centers.T).argsort(1)
+    cells = {"own": order[:, 0], "far": order[np.arange(QUERIES), CELLS - 1 - np.arange(QUERIES) % (CELLS // 10)]}
+    version = subprocess.check_output([args.pg_config, "--version"], text=True).strip()
+    systems = args.systems.split(",")
+    server = Server(args.pg_config, settings={"max_parallel_workers_per_gather": "0", "fsync": "off", "shared_buffers": args.memory,
+                                              "maintenance_work_mem": args.memory})
+    table = []
+    try:
+        server.sql("CREATE EXTENSION grnnd CASCADE; CREATE TABLE results (query int, ids int[]); CREATE FUNCTION cpu_ns() RETURNS float8 "
+                   "LANGUAGE sql AS $$ SELECT split_part(pg_read_file('/proc/self/schedstat', 0, 100), ' ', 1)::float8 $$")
+        server.load("raw", base, columns=labels)
+        server.load("queries", query, columns={name: x.astype(np.int32) for name, x in cells.items()})
+        for system in systems:
+            if system == "exact" and "grnnd" in systems:
+                continue
+            make(server, system, system if system != "exact" else None)
+        for name, where, passes in CASES:
+            if args.only and name not in args.only.split(","):
+                continue
+            which = where[5:8] if passes is None else None
+            where = where.format(own="q.own", far="q.far")
+            if which:
+                near = [rows.nearest(np.flatnonzero(labels["u"] == cell), query[i:i + 1])[0] for i, cell in enumerate(cells[which])]
+                share = np.mean([(labels["u"] == cell).mean() for cell in cells[which]])
+            else:
+                ids = np.flatnonzero(passes(labels))
+                near, share = list(rows.nearest(ids, query)), len(ids) / len(base)
+            row = [name, f"{share:.2%}"]
+            for system in systems:
+                on = "grnnd" if system == "exact" and "grnnd" in systems else system
+                for ef in EFS[system]:
+                    setup = SETTINGS[system].format(ef=ef)
+                    found, ms = search(server, setup, on, where, 1)
+                    recall = sum(len(set(f) & set(n.tolist())) for f, n in zip(found, near)) / sum(map(len, near))
+                    if recall >= RECALL:
+                        break
+                short = sum(len(f) < len(n) for f, n in zip(found, near))
+                found, ms = search(server, setup, on, where, args.runs)
+                if system == "exact":
+                    row += [f"{ms:.2f}"]
+                    continue
+                row += [ef, f"{recall:.3f}" + (f", {short} short" if short else ""), f"{ms:.2f}"]
+                if system == "grnnd":
+                    plan = explain(server, setup, on, where, query[0], True)
+                    row += [f"{bitmap_ms(plan):.2f}", next((x.get("Search Method", "") for x in plan if "Search Method" in x), "")]
+                    plan = explain(server, "", on, where, query[0], False)
+                    row += [next(x.get("Custom Plan Provider", x["Node Type"]) for x in plan if x["Node Type"] not in ("Limit", "Sort", "Result"))]
+            table.append(row)
+            print(*row, sep=" | ", flush=True)
+    finally:
+        server.stop()
+        noisy.cleanup()
+    os.makedirs(args.out, exist_ok=True)
+    titles = {"grnnd": ["grnnd: ef", "recall@10", "ms", "bitmap, ms", "method", "planned"], "hnsw": ["hnsw: ef", "recall@10", "ms"], "exact": ["exact: ms"]}
+    write_table(f"{args.out}/bitmaps.md", f"Conditions of other indexes, {args.rows} rows of {base.shape[1]} dimensions, {version}",
+                ["condition", "rows"] + [t for s in systems for t in titles[s]], table)
+
+
+if __name__ == "__main__":
+    main()
