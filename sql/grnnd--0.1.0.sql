@@ -250,6 +250,7 @@ CREATE VIEW grnnd_stat_indexes AS
 		s.idx_tup_read, s.idx_tup_fetch,
 		pg_catalog.pg_stat_get_vacuum_count(s.indexrelid) AS graph_scans,
 		pg_catalog.pg_stat_get_analyze_count(s.indexrelid) AS list_scans,
+		pg_catalog.pg_stat_get_mod_since_analyze(s.indexrelid) AS bitmap_scans,
 		pg_catalog.pg_stat_get_autovacuum_count(s.indexrelid) AS all_rows_scans,
 		pg_catalog.pg_stat_get_tuples_deleted(s.indexrelid) AS records_visited,
 		pg_catalog.pg_stat_get_autoanalyze_count(s.indexrelid) AS pages_read,

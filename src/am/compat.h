@@ -16,6 +16,7 @@
 #define RelFileLocator RelFileNode
 #define rd_locator rd_node
 /* fields of PgStat_StatTabEntry */
+#define mod_since_analyze changes_since_analyze
 #define autovacuum_count autovac_vacuum_count
 #define autoanalyze_count autovac_analyze_count
 #endif

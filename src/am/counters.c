@@ -26,6 +26,7 @@
 #define GRAPH_SCANS vacuum_count
 #define LIST_SCANS analyze_count
 #define ALL_ROWS_SCANS autovacuum_count
+#define BITMAP_SCANS mod_since_analyze
 #define PAGES_READ autoanalyze_count
 
 /* The index's entry, locked; NULL if the server collects no statistics. */
@@ -55,6 +56,8 @@ grnnd_count_scan(Relation index, const GrnndWork *work)
 	c->ROWS_RECHECKED += work->reads;
 	if (work->rests > 0)
 		c->ALL_ROWS_SCANS++;
+	else if (work->bitmaps > 0)
+		c->BITMAP_SCANS++;
 	else if (work->list_pages > 0)
 		c->LIST_SCANS++;
 	else

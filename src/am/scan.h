@@ -28,6 +28,7 @@ typedef struct GrnndWork
 	uint64		list_pages;		/* pages of lists among them */
 	uint64		reads;			/* rows of the table read for their distances */
 	uint64		rests;			/* scans that read all rows in turn */
+	uint64		bitmaps;		/* scans that compared all rows of a bitmap */
 	const char *method;			/* the last scan's GrnndWay, by name */
 	const char *then;			/* the way in which the last scan went on after that, or NULL */
 } GrnndWork;

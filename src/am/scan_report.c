@@ -87,6 +87,7 @@ work_of(const GrnndScan *so)
 	work.pages = so->store.pages + work.list_pages;
 	work.reads = so->reads;
 	work.rests = so->rest != NULL;
+	work.bitmaps = so->way == GRNND_WAY_SET || so->set_rows != NULL;
 	work.method = way_names[so->filter != NULL ? so->way : GRNND_WAY_GRAPH];
 	if (so->rest != NULL && (so->filter == NULL || so->way != GRNND_WAY_REST))
 		work.then = way_names[GRNND_WAY_REST];
@@ -106,6 +107,7 @@ add_work(GrnndWork *to, const GrnndWork *work)
 	sum.list_pages += to->list_pages;
 	sum.reads += to->reads;
 	sum.rests += to->rests;
+	sum.bitmaps += to->bitmaps;
 	*to = sum;
 }
 

@@ -181,8 +181,10 @@ EXPLAIN (COSTS off) SELECT x, s.* FROM generate_series(1, 5) x, LATERAL (SELECT 
 SELECT x, count(*), bool_and(s.h = x) AS "right", bool_and(s.id = (SELECT id FROM bm b WHERE b.h + 0 = x AND b.v IS NOT NULL ORDER BY b.v <-> '[0,0,0,0,0,0,0,0]' LIMIT 1) OR s.o = 2) AS nearest
 	FROM generate_series(1, 5) x, LATERAL (SELECT id, h, row_number() OVER () AS o FROM (SELECT id, h FROM bm WHERE h = x ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 2) t) s
 	GROUP BY x ORDER BY x;
--- only the query changes: the bitmap stays
+-- only the query changes: the bitmap stays; each scan counts
+SELECT grnnd_stat_reset('bm_v');
 SELECT count(*), bool_and(h = 9) AS "right" FROM generate_series(1, 5) x, LATERAL (SELECT id, h FROM bm WHERE h = 9 ORDER BY v <-> array_fill(x * 0.1, ARRAY[8])::vector LIMIT 2) s;
+SELECT graph_scans, list_scans, bitmap_scans, all_rows_scans FROM grnnd_stat_indexes WHERE relid = 'bm'::regclass AND indexrelname = 'bm_v';
 BEGIN;
 DECLARE bm_cursor CURSOR FOR SELECT h FROM bm WHERE h = 11 ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 50;
 FETCH 2 FROM bm_cursor;

@@ -66,6 +66,7 @@ for my $sql (
 	q(SELECT * FROM grnnd_check('t_v', true)),
 	q(SELECT * FROM grnnd_stats('t_v')),
 	q(SELECT grnnd_fit('t_v')),
+	q(SELECT grnnd_stat_reset('t_v')),
 	q(SELECT grnnd_prewarm('closed_v')),
 	q(SELECT * FROM grnnd_codes('t_v')),
 	q(SELECT * FROM grnnd_build_estimate('t', 'v')),
