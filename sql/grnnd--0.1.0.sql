@@ -218,7 +218,11 @@ COMMENT ON FUNCTION grnnd_stats(regclass, boolean) IS
 -- an index that was dropped meanwhile no error; its type excludes other functions of that name.
 CREATE VIEW grnnd_indexes AS
 	WITH found AS MATERIALIZED (
-		SELECT c.oid, i.indrelid, i.indisvalid,
+		SELECT c.oid, i.indrelid,
+			CASE WHEN i.indisvalid THEN 'valid'
+				WHEN EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
+					WHERE p.index_relid OPERATOR(pg_catalog.=) c.oid) THEN 'building'
+				ELSE 'invalid' END AS state,
 			NOT pg_catalog.pg_is_other_temp_schema(c.relnamespace)
 			AND (c.relpersistence OPERATOR(pg_catalog.=) 'p' OR NOT pg_catalog.pg_is_in_recovery())
 			AND (pg_catalog.pg_has_role(c.relowner, 'USAGE'::pg_catalog.text)
@@ -230,12 +234,8 @@ CREATE VIEW grnnd_indexes AS
 		WHERE a.amname OPERATOR(pg_catalog.=) 'grnnd' AND c.relkind OPERATOR(pg_catalog.=) 'i')
 	SELECT f.oid::pg_catalog.regclass AS index, f.indrelid::pg_catalog.regclass AS table_name,
 		s.estimated_rows, pg_catalog.pg_size_pretty(s.index_bytes) AS size, s.layout, s.ef_search,
-		s.estimated_recall,
-		CASE WHEN f.indisvalid THEN 'valid'
-			WHEN EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index p
-				WHERE p.index_relid OPERATOR(pg_catalog.=) f.oid) THEN 'building'
-			ELSE 'invalid' END AS state,
-		s.advice
+		s.estimated_recall, f.state,
+		CASE WHEN f.state OPERATOR(pg_catalog.<>) 'building' THEN s.advice END AS advice
 	FROM found f,
 		LATERAL grnnd_stats(CASE WHEN f.may_ask THEN f.oid END, NULL::pg_catalog.bool) s;
 
