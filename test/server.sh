@@ -393,7 +393,8 @@ debian_suite()
 		15) echo bookworm ;;
 		17) echo trixie ;;
 		18) echo forky ;;
-		*) die "Debian has no source of PostgreSQL $1, but of 15, 17 and 18" ;;
+		19) echo experimental ;;
+		*) die "Debian has no PostgreSQL $1, but 15, 17, 18 and 19" ;;
 	esac
 }
 

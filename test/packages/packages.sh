@@ -2,7 +2,8 @@
 # packages.sh dist|deb|rpm|container|arm64|release - makes packages under .work/packages, and tries what
 # it can of them.
 #
-#   dist    the .zip that PGXN takes; unpacked, compiled, installed, tried and removed in a clean Debian root
+#   dist    the .zip that PGXN takes; unpacked, compiled, installed, tried with all SQL and isolation tests and
+#           removed in a clean root of the Debian that has MAJOR: 15 bookworm, 17 trixie, 18 forky, 19 experimental
 #   deb     .deb of PostgreSQL MAJOR (15) with Debian's tools, lintian, and trial.sh in a clean Debian root
 #   rpm     .rpm by grnnd.spec against Debian's PostgreSQL, rpmlint; installed, tried and removed there
 #   container   the images of the Containerfile that need no GPU, by buildah on a stand-in of their base
@@ -163,24 +164,35 @@ make_deb()
 }
 
 # clean_root [PACKAGE...]: ROOT, a Debian that has PostgreSQL, those packages and nothing of ours, with
-# trial.sh and pgvector in /debs.
+# trial.sh in /debs.
 clean_root()
 {
-	local tar=$OUT/root-$PG_MAJOR${1:+-$1}.tar packages=postgresql-$PG_MAJOR name
+	local tar=$OUT/root-$PG_MAJOR${1:+-$1}.tar packages=postgresql-$PG_MAJOR name suite sources options=()
+	local debian="deb https://deb.debian.org/debian"
 
 	for name; do packages+=,$name; done
-
+	suite=$(debian_suite "$PG_MAJOR") || exit 1
+	sources=("$debian $suite main")
+	case $suite in
+		bookworm) sources+=("deb https://deb.debian.org/debian-security bookworm-security main") ;;
+		experimental)
+			# no Debian of its own: sid, with the libraries that its server needs
+			suite=sid
+			sources=("$debian sid main" "$debian experimental main")
+			packages+=,libpq5/experimental,libpq-dev/experimental
+			# a mirror's copy of it may be older than its own lists allow
+			options+=(--aptopt='Acquire::Check-Valid-Until "false"') ;;
+	esac
 	need mmdebstrap=mmdebstrap unshare=util-linux
 	# It is made once (a minute).
-	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt --include="$packages" bookworm "${tar%.tar}.part.tar" \
-		"deb https://deb.debian.org/debian bookworm main" \
-		"deb https://deb.debian.org/debian-security bookworm-security main" && mv "${tar%.tar}.part.tar" "$tar"; }
+	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt "${options[@]}" --include="$packages" "$suite" \
+		"${tar%.tar}.part.tar" "${sources[@]}" && mv "${tar%.tar}.part.tar" "$tar"; }
 	[ -n "$RUN" ] || make_room packages
 	ROOT=$RUN/root
 	mkdir "$ROOT"
 	tar -C "$ROOT" -xf "$tar" --exclude='./dev/*' || die "cannot unpack $tar"
 	mkdir "$ROOT/debs"
-	cp "$VECTOR_DEB" "$HERE/trial.sh" "$ROOT/debs/"
+	cp "$HERE/trial.sh" "$ROOT/debs/"
 }
 
 # hardened FOLDER: every library and program of ours below it.
@@ -211,7 +223,7 @@ try_deb()
 {
 	is_root || { echo "grnnd: only root can try packages in a clean Debian root"; return; }
 	clean_root
-	cp "$OUT"/postgresql-"$PG_MAJOR"-grnnd*_*.deb "$ROOT/debs/"
+	cp "$VECTOR_DEB" "$OUT"/postgresql-"$PG_MAJOR"-grnnd*_*.deb "$ROOT/debs/"
 	rm -f "$ROOT"/debs/*dbgsym*
 	trial deb
 }
@@ -223,6 +235,7 @@ try_rpm()
 
 	is_root || { echo "grnnd: only root can try packages in a clean Debian root"; return; }
 	clean_root
+	cp "$VECTOR_DEB" "$ROOT/debs/"
 	mapfile -t rpms < <(find "$OUT/rpm/RPMS" -name "$name-[0-9]*.rpm" -o -name "$name-cuda-[0-9]*.rpm")
 	# Debian's rpm wants to be told that it is not alien here.
 	quietly rpm-install rpm --force-debian --root "$ROOT" -i --nodeps "${rpms[@]}"
@@ -248,6 +261,7 @@ make_container()
 	mkdir -p "$OUT"
 	make_vector
 	clean_root
+	cp "$VECTOR_DEB" "$ROOT/debs/"
 	bud() { buildah --root "$store/store" --runroot "$store/run" --storage-driver vfs "$@"; }
 	if ! bud inspect --type image "$base" >"$OUT/base.log" 2>&1; then
 		mkdir "$ROOT/opt/pgvector"
@@ -347,14 +361,22 @@ make_dist()
 	echo "$DIST"
 }
 
-# A clean root compiles, installs, tries and removes them.
+# A clean root compiles, installs, tries and removes them, with pgvector from the folder VECTOR or Debian's source.
 try_dist()
 {
+	local suite=trixie
+
 	is_root || { echo "grnnd: only root can try sources in a clean Debian root"; return; }
-	need "$PGXS_LOOP"=postgresql-server-dev-all gcc=build-essential unzip=unzip
-	make_vector
 	clean_root build-essential "postgresql-server-dev-$PG_MAJOR" unzip
 	cp "$DIST" "$ROOT/debs/"
+	mkdir "$ROOT/debs/pgvector"
+	if [ -n "${VECTOR:-}" ]; then
+		cp -r "$VECTOR/." "$ROOT/debs/pgvector/"
+	else
+		[ "$PG_MAJOR" -lt 18 ] || suite=forky
+		quietly pgvector-source debian_source "$suite" pgvector
+		unpack_source "$suite" pgvector "$ROOT/debs/pgvector"
+	fi
 	trial dist
 }
 
@@ -366,6 +388,7 @@ make_release()
 	rm -rf "$to"
 	mkdir -p "$to"
 	make_dist && try_dist || die "the sources fail"
+	rm -rf "${ROOT:?}"
 	make_deb || die "no .deb"
 	first=$(cd "$OUT" && sha256sum postgresql-*-grnnd*.deb)
 	make_deb || die "no .deb"

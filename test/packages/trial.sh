@@ -44,7 +44,29 @@ index='DROP INDEX IF EXISTS i; SET client_min_messages = info; CREATE INDEX i ON
 query="SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 7) LIMIT 1"
 libdir=/usr/lib/postgresql/$major/lib
 
-[ "$kind" = image ] || ok "pgvector is installed" install /debs/postgresql-"$major"-pgvector_*.deb
+# pgvector_installs: from its source, whose own processor need not be this one.
+pgvector_installs()
+{
+	cd /debs/pgvector && { make clean; make -j4 OPTFLAGS= with_llvm=no && make OPTFLAGS= with_llvm=no install; } >/tmp/pgvector.log 2>&1 ||
+		{ tail -n 5 /tmp/pgvector.log; false; }
+}
+
+# tests FOLDER PROGRAM ARGUMENT...: all tests of that folder, in a cluster of their own.
+tests()
+{
+	local folder=$1 program=$libdir/pgxs/src/test/$2 log=/tmp/${2##*/}.log names
+
+	shift 2
+	names=$(find "$folder" -name '*.sql' -o -name '*.spec' | sed 's/.*\///; s/\.[a-z]*$//' | grep -v '^point_' | sort | tr '\n' ' ')
+	su postgres -c "$program --bindir=${libdir%/lib}/bin --temp-instance=${log%.log} --temp-config=/tmp/quiet.conf \
+		--no-locale --encoding=UTF8 $* $names" >"$log" 2>&1 || { grep -v '^ok ' "$log" | tail -n 40; false; }
+}
+
+case $kind in
+	image) ;;
+	dist) ok "pgvector is installed" pgvector_installs ;;
+	*) ok "pgvector is installed" install /debs/postgresql-"$major"-pgvector_*.deb ;;
+esac
 files >/tmp/before
 [ "$kind" != deb ] || ok "the package is installed" install /debs/postgresql-"$major"-grnnd_*.deb
 if [ "$kind" = dist ]; then
@@ -53,6 +75,10 @@ if [ "$kind" = dist ]; then
 	ok "META.json is JSON" perl -MJSON::PP -0777 -ne 'exit !decode_json($_)->{provides}{grnnd}' META.json
 	ok "the sources compile" eval "su nobody -s /bin/sh -c 'make WITH_CUDA=no -j4' >/tmp/make.log 2>&1 || { tail -n 20 /tmp/make.log; false; }"
 	ok "and are installed" eval "make WITH_CUDA=no install >/tmp/install.log 2>&1"
+	chown -R postgres .
+	printf '%s\n' "autovacuum = off" "grnnd.background_fit = off" "max_parallel_workers_per_gather = 0" "jit = off" >/tmp/quiet.conf
+	ok "SQL tests" tests test/sql regress/pg_regress --inputdir=test
+	ok "isolation tests" tests test/isolation/specs isolation/pg_isolation_regress --inputdir=test/isolation --outputdir=output_iso
 fi
 ok "the server starts" pg_ctlcluster "$major" main start
 ok "CREATE EXTENSION" sql "CREATE EXTENSION grnnd CASCADE"
