@@ -11,6 +11,7 @@
  */
 #include "am/bitmap_scan.h"
 
+#include "access/table.h"
 #include "access/tableam.h"
 #include "nodes/makefuncs.h"
 #include "nodes/pathnodes.h"
@@ -18,6 +19,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "utils/rel.h"
 
 #include "am/grnnd.h"
 #include "am/handler.h"
@@ -28,6 +30,17 @@ static bool
 is_ours(const IndexOptInfo *info)
 {
 	return (void *) info->amcostestimate == (void *) grnnd_costestimate;
+}
+
+/* Only addresses of a heap's rows are sure to be those of its pages. */
+static bool
+is_heap(const RangeTblEntry *rte)
+{
+	Relation	table = table_open(rte->relid, NoLock);
+	bool		heap = table->rd_tableam == GetHeapamTableAmRoutine();
+
+	table_close(table, NoLock);
+	return heap;
 }
 
 /* The paths of a relation of which a path of this file consists. */
@@ -198,7 +211,7 @@ add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 		ours |= is_ours(info);
 		others |= info->amhasgetbitmap && !info->hypothetical;
 	}
-	if (!ours || !others)
+	if (!ours || !others || !is_heap(rte))
 		return;
 	parts = find_parts(rel->pathlist);
 	if (parts.ordered == NIL || parts.bitmap == NULL)

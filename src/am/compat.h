@@ -36,6 +36,7 @@
 
 /* PostgreSQL 17 removed old_snapshot_threshold. */
 #if PG_VERSION_NUM >= 170000
+#define old_snapshot_threshold (-1)
 #define TestForOldSnapshot(snapshot, relation, page) ((void) 0)
 #endif
 

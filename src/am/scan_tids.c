@@ -193,13 +193,14 @@ read_set_row(Reading *r, BlockNumber block, OffsetNumber offset)
 
 /* Number of line pointers of a page of the table. */
 static OffsetNumber
-last_offset(Relation table, BlockNumber block)
+last_offset(IndexScanDesc scan, BlockNumber block)
 {
-	Buffer		buffer = ReadBuffer(table, block);
+	Buffer		buffer = ReadBuffer(scan->heapRelation, block);
 	OffsetNumber last;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	last = PageGetMaxOffsetNumber(BufferGetPage(buffer));
+	TestForOldSnapshot(scan->xs_snapshot, scan->heapRelation, BufferGetPage(buffer));
 	UnlockReleaseBuffer(buffer);
 	return last;
 }
@@ -208,22 +209,19 @@ static bool
 read_set_page(void *arg, BlockNumber block, const OffsetNumber *offsets, int n)
 {
 	Reading    *r = arg;
-	Relation	table = r->scan->heapRelation;
+	OffsetNumber last = 0;
 
 	CHECK_FOR_INTERRUPTS();
 	/* lossy pages may lie beyond the table's end */
 	if (block >= r->blocks)
 		return true;
+	if (n < 0 || old_snapshot_threshold >= 0)
+		last = last_offset(r->scan, block);
 	for (int i = 0; i < n; i++)
 		read_set_row(r, block, offsets[i]);
-	if (n < 0)
-	{
-		OffsetNumber last = last_offset(table, block);
-
-		/* an address inside a chain of updated rows leads to no row */
-		for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
-			read_set_row(r, block, offset);
-	}
+	/* an address inside a chain of updated rows leads to no row */
+	for (OffsetNumber offset = FirstOffsetNumber; n < 0 && offset <= last; offset++)
+		read_set_row(r, block, offset);
 	return true;
 }
 

@@ -23,7 +23,6 @@ typedef struct GrnndTidSet
 	uint64		rows;			/* row addresses, without those of lossy pages */
 	uint64		pages;			/* pages with rows, lossy pages included */
 	uint64		lossy;			/* lossy pages */
-	bool		recheck;		/* the index wants some rows tested again */
 	OffsetNumber last_offset;
 	BlockNumber last_block;
 	/* the bits; chunks is NULL before grnnd_tid_set_prepare() */
