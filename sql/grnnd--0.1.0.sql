@@ -189,14 +189,24 @@ COMMENT ON FUNCTION grnnd_last_scan() IS
 	'the work of this session''s last scan of a grnnd index; no row if there was no such scan';
 
 CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DEFAULT NULL,
-	queries integer DEFAULT 100,
-	OUT recall double precision, OUT queried integer, OUT compared bigint, OUT width integer,
-	OUT visits double precision, OUT milliseconds double precision)
+	queries integer DEFAULT 100, query_table regclass DEFAULT NULL, query_column name DEFAULT NULL,
+	sampled boolean DEFAULT false,
+	OUT recall double precision, OUT queried integer, OUT compared bigint, OUT ef_search integer,
+	OUT records_visited double precision, OUT milliseconds double precision)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION grnnd_recall(regclass, integer, integer, integer) IS
-	'the share of the k nearest rows that searches find now, for rows of the table as queries';
+COMMENT ON FUNCTION grnnd_recall(regclass, integer, integer, integer, regclass, name, boolean) IS
+	'the share of the k nearest rows that searches find now; queries are rows of the table or of query_table, or sampled';
+
+CREATE FUNCTION grnnd_recall(index regclass, vectors anyarray, k integer DEFAULT 10, ef integer DEFAULT NULL,
+	OUT recall double precision, OUT queried integer, OUT compared bigint, OUT ef_search integer,
+	OUT records_visited double precision, OUT milliseconds double precision)
+	RETURNS record
+	AS 'MODULE_PATHNAME', 'grnnd_recall_vectors' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_recall(regclass, anyarray, integer, integer) IS
+	'the share of the k nearest rows that searches find now, for these queries';
 
 CREATE FUNCTION grnnd_stats(index regclass, all_pages boolean DEFAULT false,
 	OUT format integer, OUT dimensions integer, OUT layout text, OUT stored_as text,

@@ -263,6 +263,17 @@ grnnd_missed_crc(const GrnndMissed *missed)
 	return crc;
 }
 
+uint32
+grnnd_queried_crc(const GrnndQueried *queried)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, &queried->sampled, sizeof(*queried) - offsetof(GrnndQueried, sampled));
+	FIN_CRC32C(crc);
+	return crc;
+}
+
 static bool
 is_curve(const GrnRecallCurve *curve)
 {
@@ -288,6 +299,10 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 		memset(&notes->measured, 0, sizeof(notes->measured));
 	if (!EQ_CRC32C(grnnd_missed_crc(&notes->missed), notes->missed.crc))
 		memset(&notes->missed, 0, sizeof(notes->missed));
+	memcpy(&notes->queried, payload + GRNND_META_OFF_QUERIED, sizeof(notes->queried));
+	if (!EQ_CRC32C(grnnd_queried_crc(&notes->queried), notes->queried.crc) ||
+		!are_finite(notes->queried.built.at, 2 * GRN_CURVE_POINTS))
+		memset(&notes->queried, 0, sizeof(notes->queried));
 }
 
 /*

@@ -269,7 +269,7 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 		return shape;
 	rel = index_open(info->indexoid, NoLock);
 	ix = shape.ix = grnnd_index_shape(rel);
-	shape.ef = grnnd_width(rel, ix, Max(root->limit_tuples, 0));
+	shape.ef = grnnd_width(rel, ix, Max(root->limit_tuples, 0)).ef;
 	shape.degree = ix->meta.degree;
 	shape.codes = grn_has_codes(&ix->codec);
 	shape.signatures = shape.codes && ix->layout.sig_bytes > 0;

@@ -214,8 +214,25 @@ typedef struct GrnndMissed
 #define GRNND_META_OFF_MISSED (GRNND_META_OFF_MEASURED + (uint32) sizeof(GrnndMeasured))
 StaticAssertDecl(offsetof(GrnndMissed, measured) == 12 && sizeof(GrnndMissed) == 20,
 				 "GrnndMissed is on disk");
-StaticAssertDecl(GRNND_META_OFF_MISSED == 1268 &&
-				 GRNND_META_OFF_MISSED + sizeof(GrnndMissed) <= GRNND_PAYLOAD,
+StaticAssertDecl(GRNND_META_OFF_MISSED == 1268, "the metapage's parts overlap");
+
+/*
+ * The queries of both curves, on the metapage behind GrnndMissed.  Zeroes, whose checksum is wrong,
+ * in an index built by an earlier version.
+ */
+typedef struct GrnndQueried
+{
+	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
+	uint32		sampled;		/* 4: queries of scans that measured the last curve; 0: its queries
+								 * were rows */
+	GrnContrast built;			/* 8: contrast of the queries of the report's curve */
+	GrnContrast measured;		/* 32: of the last measured curve */
+} GrnndQueried;
+#define GRNND_META_OFF_QUERIED (GRNND_META_OFF_MISSED + (uint32) sizeof(GrnndMissed))
+StaticAssertDecl(offsetof(GrnndQueried, measured) == 32 && sizeof(GrnndQueried) == 56,
+				 "GrnndQueried is on disk");
+StaticAssertDecl(GRNND_META_OFF_QUERIED == 1288 &&
+				 GRNND_META_OFF_QUERIED + sizeof(GrnndQueried) <= GRNND_PAYLOAD,
 				 "the metapage's parts overlap");
 
 /*
@@ -266,6 +283,7 @@ typedef struct GrnndNotes
 	GrnndReport report;
 	GrnndMeasured measured;
 	GrnndMissed missed;
+	GrnndQueried queried;
 	uint32		gone;			/* GrnndAttempt.gone */
 } GrnndNotes;
 
@@ -370,6 +388,7 @@ extern double grnnd_target_recall;
 extern int	grnnd_iterative_scan;
 extern int	grnnd_max_scan_tuples;
 extern bool grnnd_use_hnsw_settings;
+extern bool grnnd_sample_queries;
 extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;
 extern int	grnnd_build_memory_limit;	/* MB; 0: the free memory */

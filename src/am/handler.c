@@ -12,6 +12,7 @@
 #include "am/grnnd.h"
 #include "am/opclass.h"
 #include "am/options.h"
+#include "am/query_sample.h"
 #include "am/scan.h"
 #include "am/test_point.h"
 
@@ -34,6 +35,7 @@ _PG_init(void)
 	grnnd_install_bitmap_scan();
 	MarkGUCPrefixReserved("grnnd");
 	grnnd_init_options();
+	grnnd_request_query_sample();
 }
 
 /* Answers pg_index_column_has_property(..., 'distance_orderable'). */

@@ -28,77 +28,13 @@
 #include "am/entries.h"
 #include "am/handler.h"
 #include "am/page.h"
+#include "am/query_sample.h"
 #include "am/rerank.h"
 #include "am/test_point.h"
-#include "am/width.h"
+#include "am/write/fit.h"
 
 /* Size of a block whose release makes malloc keep twice this much free memory. */
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
-
-/*
- * How far the search stays ahead of the returned rows.  After the first search a share of ef is
- * returned.  Each further row waits for a number of expansions.
- *
- * The share is half of ef, so that one search serves a LIMIT up to half of ef.  With a quarter,
- * LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000 queries of 60,000 SIFT
- * descriptors).  Strict order needs more expansions, because rows found late are useless there.
- * Scans without codes, and with codes that are rows, expand nodes in the order of distances and
- * need fewer.  With 3.5 expansions (strict) and 3 (relaxed) recall is .983 and .993 where 10% of
- * the rows pass a filter; 2 and 1.5 give .951 and .964 (test/bench/decisions.md).
- */
-#define FIRST_SHARE 0.5
-
-/*
- * Factor for FIRST_SHARE if a filter drops rows, because rows found late then matter even for LIMIT
- * 1.  Recall at ef 40 with 1, .5 and .2, strict and relaxed: 20,000 sentences with a filter that
- * 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990 (80, 91 and 113 buffers), LIMIT 10 .978 .994,
- * .989 .998, .992 .998; 60,000 SIFT descriptors with a filter that 1% pass, LIMIT 1 .960 .990,
- * .985 1.000, .990 1.000 (400, 430 and 450 buffers).
- */
-#define FILTERED_FIRST 0.2
-
-/*
- * With such a filter a scan looks for at least this number of rows: the nearest passing row may be
- * any of the nearest ten, or farther.
- */
-#define LEAST_FILTERED 10
-
-/*
- * A threshold ends a scan only after this number of nodes, in units of ef, because the first nodes
- * of a narrow search may lie beyond the threshold although rows lie within.  Of 5,000 clustered
- * rows (16 dimensions) with 1, 5, 10 and 100 rows within, a scan at ef 1 has recall 1.00, and .71,
- * .61, .64 and .95 without this minimum.  L2 then reads 22, 42, 62 and 382 pages instead of 4, 8,
- * 16 and 332.
- */
-#define LEAST_WITHIN 20
-
-/*
- * The ef of this scan, wide enough that one search serves LIMIT.  If a threshold may end the scan
- * earlier, LIMIT widens the search only up to LEAST_WITHIN.
- */
-static uint32
-search_width(GrnndScan *so)
-{
-	bool		filtered;
-	uint64		limit = grnnd_limit(so->keys, &filtered);
-	uint32		ef;
-	double		wanted = (double) limit / FIRST_SHARE;
-
-	/* without codes there are no signatures, and the search finds failing nodes too */
-	filtered |= so->set_filtered || (so->filter != NULL && !grn_has_codes(&so->ix->codec));
-	ef = grnnd_width(so->store.index, so->ix,
-					 (double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
-	so->first = FIRST_SHARE * (filtered ? FILTERED_FIRST : 1);
-	so->wanted = filtered ? 0 : limit;
-	so->ef_exact = ef;
-	if (so->iterative == GRNND_ITERATIVE_OFF)
-		return ef;
-	if (grnnd_has_threshold(so))
-		wanted = Min(wanted, LEAST_WITHIN);
-	if (so->max_visits > 0)
-		wanted = Min(wanted, (double) so->max_visits / grnnd_beam(so->ix));
-	return Max(ef, (uint32) Min(ceil(wanted), GRNND_WIDEST));
-}
 
 /*
  * Dead nodes that one batch may visit: eight for each live node of ef, and a constant for small
@@ -268,7 +204,9 @@ begin_search(IndexScanDesc scan)
 	if (grnnd_excluded_row(RelationGetRelid(scan->indexRelation)) != NULL)
 		grnnd_exclude_node(so, &params, ids, codes, factors, count,
 						   grnnd_excluded_row(RelationGetRelid(scan->indexRelation)));
-	if (!grnnd_filters_by_signature(so))
+	if (grnnd_reads_all(so))
+		so->search = NULL;
+	else if (!grnnd_filters_by_signature(so))
 	{
 		so->search = grn_search_begin(&params, &so->store.base, so->q);
 		/* the search leaves out failing nodes, so it may miss rows behind them */
@@ -352,7 +290,7 @@ begin_scan(IndexScanDesc scan)
 	so->found = 0;
 	so->nempty = 0;
 	so->last = -get_float8_infinity();
-	so->ef = search_width(so);
+	grnnd_set_width(so);
 	so->exhausted = false;
 	so->batch_size = 0;
 	so->walk = false;
@@ -394,6 +332,8 @@ begin_scan(IndexScanDesc scan)
 	}
 	if (so->set != NULL)
 		grnnd_tid_set_prepare(so->set);
+	if (grnnd_offer_query(scan, so->ix))
+		grnnd_request_measurement(index);
 	if (grnnd_reranks(so->ix->key.type, so->ix->layout.form))
 		grnnd_rerank_begin(scan);
 	grnnd_measure_query(scan);
@@ -531,6 +471,13 @@ run_batch(IndexScanDesc scan)
 	}
 
 	found = grn_search_found(so->search);
+	if (!so->resumed)
+		grnnd_widen(so, found, n);
+	if (grnnd_reads_all(so))
+	{
+		grnnd_begin_rest(scan);
+		return;
+	}
 	for (uint32 i = 0; i < n; i++)
 		ntids += found[i].ntids;
 	results = MemoryContextAllocHuge(so->context, n * sizeof(ScanCandidate));
@@ -649,7 +596,7 @@ next_result(IndexScanDesc scan)
 		if (r->least > so->threshold)
 		{
 			if (so->iterative != GRNND_ITERATIVE_OFF && !so->exhausted &&
-				found_nodes(so) < LEAST_WITHIN)
+				found_nodes(so) < GRNND_LEAST_WITHIN)
 			{
 				run_batch(scan);
 				continue;

@@ -88,8 +88,9 @@ work_of(const GrnndScan *so)
 	work.reads = so->reads;
 	work.rests = so->rest != NULL;
 	work.bitmaps = so->way == GRNND_WAY_SET || so->set_rows != NULL;
-	work.method = way_names[so->filter != NULL ? so->way : GRNND_WAY_GRAPH];
-	if (so->rest != NULL && (so->filter == NULL || so->way != GRNND_WAY_REST))
+	work.method = way_names[so->filter != NULL || so->way == GRNND_WAY_REST ? so->way
+							: GRNND_WAY_GRAPH];
+	if (so->rest != NULL && so->way != GRNND_WAY_REST)
 		work.then = way_names[GRNND_WAY_REST];
 	if (so->set_rows != NULL && so->way != GRNND_WAY_SET)
 		work.then = way_names[GRNND_WAY_SET];

@@ -23,6 +23,7 @@ int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
 bool		grnnd_enable_bitmap = true;
 bool		grnnd_use_hnsw_settings;
+bool		grnnd_sample_queries;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
 int			grnnd_build_memory_limit;
@@ -114,6 +115,11 @@ define_query_settings(void)
 							 "hnsw.ef_search, hnsw.iterative_scan, hnsw.max_scan_tuples, "
 							 "hnsw.scan_mem_multiplier.",
 							 &grnnd_use_hnsw_settings, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("grnnd.sample_queries",
+							 "Whether a few of the session's query vectors may be kept in memory to measure recall with.",
+							 "Only if shared_preload_libraries has grnnd, and never for tables with row security.",
+							 &grnnd_sample_queries, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 

@@ -7,6 +7,11 @@
  * The width for a recall comes from the curve measured by the build, or later by a fit or a vacuum
  * (fit_recall.c).  Between the curve's widths, the logarithm of the missed share is interpolated
  * over the logarithm of the width, because it falls nearly linearly there.
+ *
+ * The curve holds for queries like the measurement's.  A query that is farther from its nearest
+ * rows than those queries from theirs needs a wider search.  The contrast of the first search shows
+ * how far the query is, and the scan goes on to a width that grows with the ratio of both contrasts
+ * (grnnd_widening()).
  */
 #include "am/width.h"
 
@@ -14,6 +19,7 @@
 
 #include "utils/rel.h"
 
+#include "am/filter_cost.h"
 #include "am/options.h"
 #include "am/page.h"
 
@@ -37,6 +43,16 @@
 #define FIRST_BEFORE 0.75
 #define MISSES_BEFORE 10
 #define MISSED_TOGETHER 1.5
+
+/*
+ * A query has less contrast than the curve's queries by a factor of 1.4 to 1.9 for two encoders'
+ * vectors, and of up to hundreds between clusters of copies.  The widths for recalls of .9 to .99
+ * then grow by this factor to a power of 1.2 to 1.5, up to 23 times (test/bench/decisions.md).
+ * FAR_FROM: the contrast of a single query varies by so much without meaning.
+ */
+#define FAR_POWER 1.5
+#define FAR_FROM 1.1
+#define FAR_MOST 32
 
 static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
@@ -138,8 +154,8 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
  * independent misses at recall .93 to .95, 1.3 to 1.6 times at .98, and 1.1 times at .99
  * (test/bench/recall/results.md).
  */
-static double
-chance_of(double recall, uint32 queries)
+double
+grnnd_recall_chance(double recall, uint32 queries)
 {
 	double		together = 1 + Min(16 * (1 - recall), 0.8);
 
@@ -154,7 +170,7 @@ chance_of(double recall, uint32 queries)
 static double
 cautious_width(const GrnRecallCurve *curve, int c, double recall)
 {
-	return width_at(curve, c, recall + chance_of(recall, curve->queries));
+	return width_at(curve, c, recall + grnnd_recall_chance(recall, curve->queries));
 }
 
 /*
@@ -175,7 +191,7 @@ width_of_first(const GrnndNotes *notes, double recall)
 																		 * deviation of `first` */
 	double		ten = Max(1 - (1 - recall) / share, 0); /* recall of the ten nearest rows */
 
-	return width_at(curve, 0, ten + hypot(chance_of(ten, curve->queries), (1 - ten) * chance));
+	return width_at(curve, 0, ten + hypot(grnnd_recall_chance(ten, curve->queries), (1 - ten) * chance));
 }
 
 /* The smallest ef for k rows, for an index as it was at the measurement. */
@@ -234,17 +250,55 @@ least_width(double rows)
 	return (uint32) ceil(GRNND_DEFAULT_EF * pow(Max(rows / GRNND_DEFAULT_ROWS, 1), GROWTH_POWER));
 }
 
+/* The width at which a search makes as many visits as cost reading all records. */
+static uint32
+width_of_all(const GrnndIndex *ix, uint32 ids)
+{
+	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
+	int			last = GRN_CURVE_POINTS - 1;
+	double		visits = curve->queries > 0 ? Max(curve->visits[last] / widths[last], 1) : 1;
+
+	return (uint32) ceil(Min(grnnd_all_rows_cost(ix, ids) / visits, GRNND_MAX_EF));
+}
+
+/* The contrast of the curve's queries at a width; 0: not known. */
+static double
+usual_contrast(const GrnndNotes *notes, double width)
+{
+	const GrnContrast *c = notes->measured.curve.queries > 0
+		? &notes->queried.measured : &notes->queried.built;
+	int			i = 0;
+	double		share;
+
+	while (i < GRN_CURVE_POINTS - 2 && widths[i + 1] < width)
+		i++;
+	if (c->at[i] <= 0 || c->at[i + 1] <= 0)
+		return 0;
+	share = Min(Max(log(width / widths[i]) / log(widths[i + 1] / widths[i]), 0), 1);
+	return c->at[i] + share * (c->at[i + 1] - c->at[i]);
+}
+
+double
+grnnd_widening(const GrnndNotes *notes, uint32 ef, double contrast)
+{
+	double		usual = usual_contrast(notes, ef);
+
+	if (!(usual > 0) || !(contrast > 0))
+		return 1;
+	return Min(pow(Max(usual / (FAR_FROM * contrast), 1), FAR_POWER), FAR_MOST);
+}
+
 /* The width for a recall target.  Without a curve: least_width(). */
 static uint32
 width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
 {
-	double		rows = grnnd_id_limit(index, ix);
+	uint32		rows = grnnd_id_limit(index, ix);
 	double		width;
 
 	if (grnnd_curve(&ix->notes)->queries == 0)
 		return least_width(rows);
 	width = width_for(&ix->notes, recall, wanted) * grnnd_stretch(&ix->notes, rows);
-	return (uint32) Min(Max(ceil(width), 1), GRNND_MAX_EF);
+	return (uint32) Min(Max(ceil(width), 1), width_of_all(ix, rows));
 }
 
 static uint32
@@ -258,19 +312,23 @@ default_width(Relation index, const GrnndIndex *ix, double wanted)
 	return Min(Max(width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted), least_width(rows)), most);
 }
 
-uint32
+GrnndWidth
 grnnd_width(Relation index, const GrnndIndex *ix, double wanted)
 {
 	const GrnndOptions *options = (const GrnndOptions *) index->rd_options;
 	int			ef = grnnd_session_ef_search();
+	double		target = 0;
 
+	if (ef == 0 && grnnd_target_recall > 0)
+		target = grnnd_target_recall;
+	else if (ef == 0 && options != NULL && options->ef_search > 0)
+		ef = options->ef_search;
+	else if (ef == 0 && options != NULL)
+		target = options->target_recall;
 	if (ef > 0)
-		return (uint32) ef;
-	if (grnnd_target_recall > 0)
-		return width_of_target(index, ix, grnnd_target_recall, wanted);
-	if (options != NULL && options->ef_search > 0)
-		return (uint32) options->ef_search;
-	if (options != NULL && options->target_recall > 0)
-		return width_of_target(index, ix, options->target_recall, wanted);
-	return default_width(index, ix, wanted);
+		return (GrnndWidth) {.ef = (uint32) ef};
+	if (target > 0)
+		return (GrnndWidth) {width_of_target(index, ix, target, wanted),
+							 width_of_all(ix, grnnd_id_limit(index, ix))};
+	return (GrnndWidth) {.ef = default_width(index, ix, wanted)};
 }

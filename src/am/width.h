@@ -7,11 +7,26 @@
 
 #include "am/grnnd.h"
 
+typedef struct GrnndWidth
+{
+	uint32		ef;
+	uint32		all;			/* of a recall target: the ef at which the scan reads all records
+								 * instead, which then costs no more; 0: ef is not chosen for a
+								 * recall target */
+} GrnndWidth;
+
 /*
- * The ef for a query that needs `wanted` rows (0: unknown), before LIMIT widens the search
- * (scan.c).
+ * The width for a query that needs `wanted` rows (0: unknown), before LIMIT widens the search
+ * (scan_width.c).
  */
-extern uint32 grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
+extern GrnndWidth grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
+/* The usual standard deviation of a recall of ten rows measured by so many queries. */
+extern double grnnd_recall_chance(double recall, uint32 queries);
+/*
+ * The factor by which the curve's width for a recall target grows for a query whose first search,
+ * of width ef, had this contrast.  1 if nothing is known.
+ */
+extern double grnnd_widening(const GrnndNotes *notes, uint32 ef, double contrast);
 /* The last measured curve of recall; queries 0: none. */
 extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
 /*

@@ -23,6 +23,7 @@
 #include "builder/pipeline_impl.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,7 @@ typedef struct Hits
 typedef struct QueryOutcome
 {
 	uint32_t	visits[GRN_CURVE_POINTS];
+	float		contrast[GRN_CURVE_POINTS];
 	Hits		of_all;			/* by comparison with all rows, if the query is compared with all
 								 * rows */
 	Hits		of_widest;		/* by comparison with the widest search, if a widest search is made */
@@ -362,6 +364,8 @@ search_all_widths(Worker *w, uint32_t i, bool wide, QueryOutcome *out)
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
 		n = run_search(w, i, widths[point], &distances, &out->visits[point]);
+		out->contrast[point] = n < widths[point] ? 0
+			: grn_contrast(distances[widths[point] / GRN_CONTRAST_PART - 1], distances[widths[point] - 1]);
 		count_hits(nearest, distances, n, point, &out->of_all);
 		count_hits(&widest, distances, n, point, &out->of_widest);
 		grn_free(distances);
@@ -587,16 +591,26 @@ queries_worth(const Measure *m, uint32_t n)
 }
 
 static void
-sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses)
+sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses, GrnContrast *contrast)
 {
 	curve->queries = queries_worth(m, n);
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
 		uint64_t	visits = 0;
 		uint32_t	wide = 0;
+		uint32_t	known = 0;
+		double		sum = 0;
 
 		for (uint32_t i = 0; i < n; i += WIDE_EVERY, wide++)
+		{
 			visits += m->outcomes[i].visits[point];
+			if (m->outcomes[i].contrast[point] > 0)
+			{
+				sum += log(m->outcomes[i].contrast[point]);
+				known++;
+			}
+		}
+		contrast->at[point] = known > 0 ? (float) exp(sum / known) : 0;
 		curve->visits[point] = (float) ((double) visits / wide);
 		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
 			curve->recall[k][point] = (float) (1 - estimate_missed(m, n, k, point));
@@ -734,6 +748,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 
 	memset(&r->curve, 0, sizeof(r->curve));
 	memset(&r->misses, 0, sizeof(r->misses));
+	memset(&r->contrast, 0, sizeof(r->contrast));
 	of.attr_bytes = of.sig_bytes = 0;
 	if (m == NULL || !grn_layout_of(&m->layout, &of))
 	{
@@ -765,7 +780,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	n = p->truth ? measure_compared(m)
 		: measure_for(m, r->on_gpu ? FIRST_QUERIES_MANY : FIRST_QUERIES, budget > least ? budget : least);
 	if (n > 0 && !m->failed)
-		sum_up(m, n, &r->curve, &r->misses);
+		sum_up(m, n, &r->curve, &r->misses, &r->contrast);
 	grn_free(m->items);
 	grn_free(m->item_states);
 	grn_free(m);

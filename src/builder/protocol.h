@@ -44,7 +44,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 19
+#define GRN_PROTOCOL_VERSION 20
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -221,6 +221,7 @@ typedef struct GrnBuildResult
 								 * whole */
 	GrnRecallCurve curve;
 	GrnMisses	misses;			/* misses of the queries that measured the curve */
+	GrnContrast contrast;		/* their contrast */
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks.  Work beside another phase counts
 	 * as part of the other phase.  sec_device is the wait until the device was open.

@@ -115,6 +115,19 @@ typedef struct GrnMisses
 } GrnMisses;
 
 /*
+ * By width, the contrast of the curve's queries: of rows a geometric mean, of queries of scans the
+ * least.  Also stored on disk.  The contrast of a search of width w is the logarithm of the ratio
+ * of the distances of the w-th and the (w / 4)-th nearest rows found.  A query far from all rows
+ * has little contrast: many rows are nearly as near as the nearest ones, and a search of a given
+ * width finds fewer of those.
+ */
+#define GRN_CONTRAST_PART 4
+typedef struct GrnContrast
+{
+	float		at[GRN_CURVE_POINTS];	/* 0: not known */
+} GrnContrast;
+
+/*
  * Reports the progress of a long step: items done, and items in all.  A return value of false
  * cancels the step.
  */

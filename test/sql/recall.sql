@@ -15,17 +15,17 @@ CREATE TABLE t AS SELECT id, v::vector(32), id % 10 AS part FROM points(1, 3000,
 INSERT INTO t VALUES (0, NULL, 0), (-1, NULL, 1);
 CREATE INDEX t_v ON t USING grnnd (v);
 CREATE INDEX t_other ON t USING hnsw (v vector_l2_ops);
-SELECT recall >= 0.95 AS good, queried, compared, width, visits BETWEEN 40 AND 80 AS visits, milliseconds > 0 AS timed
+SELECT recall >= 0.95 AS good, queried, compared, ef_search, records_visited BETWEEN 40 AND 80 AS visits, milliseconds > 0 AS timed
 FROM grnnd_recall('t_v');
 -- as wide as it is asked to be, and never less recall for it
-SELECT a.recall <= b.recall AS rises, a.width, b.width, a.visits < b.visits AS visits, b.recall > 0.999 AS all
+SELECT a.recall <= b.recall AS rises, a.ef_search, b.ef_search, a.records_visited < b.records_visited AS visits, b.recall > 0.999 AS all
 FROM grnnd_recall('t_v', 10, 10) a, grnnd_recall('t_v', 10, 400) b;
 SELECT recall >= 0.95 AS good, queried FROM grnnd_recall('t_v', k => 50, queries => 20);
 SHOW grnnd.ef_search;
 SHOW enable_seqscan;
 -- the session's settings count where no ef is given
 SET grnnd.ef_search = 77;
-SELECT width FROM grnnd_recall('t_v', queries => 5);
+SELECT ef_search FROM grnnd_recall('t_v', queries => 5);
 RESET grnnd.ef_search;
 -- fewer rows than queries and neighbors
 CREATE TABLE few AS SELECT * FROM t WHERE id BETWEEN 1 AND 5;
@@ -80,6 +80,53 @@ SET ROLE recall_reader;
 SELECT compared = (SELECT count(ctid) FROM t WHERE v IS NOT NULL) AS seen FROM grnnd_recall('t_v');
 RESET ROLE;
 
+-- queries of another relation or of an array
+RESET ROLE;
+ALTER TABLE t DISABLE ROW LEVEL SECURITY;
+GRANT SELECT ON t TO recall_reader;
+CREATE TABLE asked AS SELECT id, v::vector(32) FROM points(20001, 20300, 32, 1);
+INSERT INTO asked VALUES (0, NULL);
+SELECT recall >= 0.95 AS good, queried, compared, ef_search FROM grnnd_recall('t_v', query_table => 'asked');
+SELECT recall >= 0.95 AS good, queried FROM grnnd_recall('t_v', 5, 60, 1000, 'asked', 'v');
+CREATE VIEW asked_view AS SELECT v, v AS again FROM asked WHERE id <= 20040;
+SELECT recall >= 0.9 AS good, queried FROM grnnd_recall('t_v', query_table => 'asked_view', query_column => 'again');
+SELECT recall >= 0.9 AS good, queried FROM grnnd_recall('t_v', (SELECT array_agg(v) FROM asked), 20, 100);
+-- a row of the table is its own nearest row here
+SELECT recall, queried FROM grnnd_recall('t_v', (SELECT array_agg(v) FROM t WHERE id IN (1, 3, 5)), 1);
+SELECT recall, queried FROM grnnd_recall('t_v', ARRAY[]::vector[]);
+SELECT recall >= 0.9 AS good, queried FROM grnnd_recall('t_half', (SELECT array_agg(v::halfvec(32)) FROM asked));
+-- without the library preloaded there is no sample of queries
+SELECT recall, queried FROM grnnd_recall('t_v', sampled => true);
+SELECT grnnd_recall('t_v', query_table => 'asked_view');
+SELECT grnnd_recall('t_v', query_table => 'asked', query_column => 'id');
+SELECT grnnd_recall('t_v', query_table => 'asked', query_column => 'w');
+SELECT grnnd_recall('t_v', query_table => 'few_v');
+SELECT grnnd_recall('t_half', query_table => 'asked');
+SELECT grnnd_recall('t_v', query_table => 'asked', sampled => true);
+SELECT grnnd_recall('t_v', query_column => 'v');
+SELECT grnnd_recall('t_v', ARRAY[1, 2]);
+SELECT grnnd_recall('t_v', ARRAY['[1,2]']::vector[]);
+-- they are read with the caller's rights and row security, whoever owns the index
+SET ROLE recall_reader;
+SELECT grnnd_recall('t_v', query_table => 'asked');
+SELECT grnnd_recall('t_v', sampled => true);
+SELECT recall >= 0.9 AS good, queried FROM grnnd_recall('t_v', ARRAY['[1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8]']::vector[]);
+RESET ROLE;
+GRANT SELECT (id) ON asked TO recall_reader;
+SET ROLE recall_reader;
+SELECT grnnd_recall('t_v', query_table => 'asked');
+RESET ROLE;
+GRANT SELECT ON asked TO recall_reader;
+ALTER TABLE asked ENABLE ROW LEVEL SECURITY;
+CREATE POLICY first_ones ON asked FOR SELECT TO recall_reader USING (id <= 20030);
+SET ROLE recall_reader;
+SELECT recall >= 0.9 AS good, queried FROM grnnd_recall('t_v', query_table => 'asked');
+CREATE TEMP TABLE own AS SELECT v FROM asked;
+CREATE INDEX own_v ON own USING grnnd (v);
+SELECT recall, queried FROM grnnd_recall('own_v', 3, query_table => 'asked');
+SELECT grnnd_recall('own_v', 3, query_table => 'test_recall.few');
+DROP TABLE own;
+
 -- a function of the index that gives its name to another one, of another type, is called all the same
 SET ROLE recall_reader;
 CREATE TEMP TABLE renamed AS SELECT ARRAY[i, i % 7, 1]::public.vector(3) AS v FROM generate_series(1, 100) i;
@@ -113,30 +160,30 @@ CREATE TABLE many (v vector(28));
 SELECT setseed(0.5);
 INSERT INTO many SELECT array_agg(random())::vector FROM generate_series(1, 28 * 50400) i GROUP BY i % 50400;
 CREATE INDEX many_v ON many USING grnnd (v) WITH (degree = 8);
-SELECT width > 40 AS wider, width <= 640 AS bounded, recall > 0.85 AS good FROM grnnd_recall('many_v', queries => 50);
-SELECT width AS session FROM grnnd_recall('many_v', 10, 40, queries => 1);
+SELECT ef_search > 40 AS wider, ef_search <= 640 AS bounded, recall > 0.85 AS good FROM grnnd_recall('many_v', queries => 50);
+SELECT ef_search AS session FROM grnnd_recall('many_v', 10, 40, queries => 1);
 SET hnsw.ef_search = 40;
-SELECT width AS hnsw FROM grnnd_recall('many_v', queries => 1);
+SELECT ef_search AS hnsw FROM grnnd_recall('many_v', queries => 1);
 RESET hnsw.ef_search;
 ALTER INDEX many_v SET (ef_search = 40);
-SELECT width AS option FROM grnnd_recall('many_v', queries => 1);
+SELECT ef_search AS option FROM grnnd_recall('many_v', queries => 1);
 ALTER INDEX many_v RESET (ef_search);
 -- and no less wide than queries unlike the rows may take, however little rows that ask do
 CREATE TABLE easy (v vector(2));
 INSERT INTO easy SELECT ARRAY[i, i % 3]::vector FROM generate_series(1, 60000) i;
 CREATE INDEX easy_v ON easy USING grnnd (v) WITH (degree = 8);
-SELECT width AS least, recall > 0.99 AS good FROM grnnd_recall('easy_v', queries => 10);
+SELECT ef_search AS least, recall > 0.99 AS good FROM grnnd_recall('easy_v', queries => 10);
 SET grnnd.target_recall = 0.95;
-SELECT width < 42 AS by_target FROM grnnd_recall('easy_v', queries => 1);
+SELECT ef_search < 42 AS by_target FROM grnnd_recall('easy_v', queries => 1);
 RESET grnnd.target_recall;
 DROP TABLE easy;
 -- where there is no curve (rows are many, but few are different), a target changes nothing
 CREATE TABLE same AS SELECT ARRAY[i % 50]::vector(1) AS v, i::bigint AS a, i::bigint AS b, i::bigint AS c, i::bigint AS d
 	FROM generate_series(1, 1000000) i;
 CREATE INDEX same_v ON same USING grnnd (v, a, b, c, d) WITH (degree = 8);
-SELECT width AS same FROM grnnd_recall('same_v', queries => 1) \gset
+SELECT ef_search AS same FROM grnnd_recall('same_v', queries => 1) \gset
 SET grnnd.target_recall = 0.99;
-SELECT (SELECT recall_curve FROM grnnd_stats('same_v')) AS curve, width > 40 AS wider, width = :same AS same
+SELECT (SELECT recall_curve FROM grnnd_stats('same_v')) AS curve, ef_search > 40 AS wider, ef_search = :same AS same
 	FROM grnnd_recall('same_v', queries => 1);
 RESET grnnd.target_recall;
 DROP TABLE same;
@@ -144,7 +191,7 @@ DROP TABLE same;
 DELETE FROM many WHERE ctid > '(100,0)';
 VACUUM many;
 REINDEX INDEX many_v;
-SELECT width AS few FROM grnnd_recall('many_v', queries => 1);
+SELECT ef_search AS few FROM grnnd_recall('many_v', queries => 1);
 
 -- what it refuses
 SELECT grnnd_recall(NULL);

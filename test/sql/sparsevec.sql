@@ -124,7 +124,7 @@ CREATE INDEX t_v ON t USING grnnd (v);
 SELECT (recall_curve->0->>'queries')::int >= 8 AS queries, (build_seconds->>'recall')::float8 > 0 AS seconds, (recall_curve->4->>'recall10')::float8 - r.recall BETWEEN -0.1 AND 0.1 AS near,
 	(recall_curve->4->>'recall100')::float8 BETWEEN 0.5 AND 1 AS many, (recall_curve->1->>'records_visited')::float8 > 20 AS visits
 FROM grnnd_stats('t_v'), grnnd_recall('t_v', 10, 160) r;
-SELECT count(DISTINCT width) AS widths, min(recall - target) > -0.1 AS good
+SELECT count(DISTINCT ef_search) AS widths, min(recall - target) > -0.1 AS good
 FROM (VALUES (0.8), (0.99)) w (target),
 	LATERAL (SELECT set_config('grnnd.target_recall', target::text, false)) s,
 	LATERAL grnnd_recall('t_v', 10, queries => 100 + 0 * length(s.set_config)) r;

@@ -64,7 +64,7 @@ for my $cycle (1 .. 10)
 # ---- what the index tells of itself ----
 
 for my $told ("SELECT estimated_rows, estimated_nodes, estimated_chain_records, unreachable_nodes, advice, recall_curve FROM grnnd_stats('t_idx', true)",
-	"SET grnnd.target_recall = 0.99; SELECT queried, compared, width FROM grnnd_recall('t_idx', 1, queries => 20)",
+	"SET grnnd.target_recall = 0.99; SELECT queried, compared, ef_search FROM grnnd_recall('t_idx', 1, queries => 20)",
 	"SELECT count(*) FROM grnnd_indexes WHERE estimated_rows > 0")
 {
 	my $expected = number($primary, $told);

@@ -689,6 +689,7 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	{
 		new->report.curve = r->curve;
 		new->missed.built = r->misses;
+		new->queried.built = r->contrast;
 	}
 	new->meta.params = r->params;
 	new->meta.on_gpu = r->on_gpu != 0;

@@ -60,6 +60,9 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 			!(r->misses.ten >= 0 && r->misses.ten <= (float) r->curve.queries * GRN_CURVE_POINTS))
 			grnnd_bad_result("impossible recall");
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
+			if (!(r->contrast.at[i] >= 0) || isinf(r->contrast.at[i]))
+				grnnd_bad_result("impossible distances");
+		for (int i = 0; i < GRN_CURVE_POINTS; i++)
 			for (int k = 0; k < GRN_CURVE_KS; k++)
 				if (!(r->curve.recall[k][i] >= 0 && r->curve.recall[k][i] <= 1) ||
 					!(r->curve.visits[i] >= 0))

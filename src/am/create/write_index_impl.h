@@ -56,6 +56,7 @@ typedef struct GrnndNewIndex
 	GrnndMeta	meta;
 	GrnndReport report;
 	GrnndMissed missed;
+	GrnndQueried queried;
 	GrnLayout	layout;
 	GrnCenter	center;			/* center of own vectors; its x lies in the mapping, or is NULL */
 	uint64		nrows;			/* rows of the table */

@@ -1,24 +1,27 @@
 /*
  * recall.c - grnnd_recall(): the current recall of an index, for queries that are rows of its
- * table.
+ * table, rows of another relation, elements of an array, or the sampled queries of scans.
  *
- * Queries are drawn at random from the rows.  One scan of the table compares all rows with all
+ * Rows that are queries are drawn at random.  One scan of the table compares all rows with all
  * queries by the operator.  Then each query runs by the index like an application's query.  A row
  * at most as far as the k-th nearest row counts as found, so equal distances do not matter.
  *
  * Queries of applications are seldom rows of the table, and a row leads to its own neighbors.  So
- * a query's own row does not count, and its node is excluded from the searched graph
- * (graph/stored/absent.h).
+ * if rows of the table are the queries, a query's own row does not count, and its node is excluded
+ * from the searched graph (graph/stored/absent.h).
  *
  * SELECTs of OIDs (select_rows.h) read and search the rows under one snapshot.  For the index's
  * owner, row security and functions apply as for the table's owner.  For other users, their own
- * privileges and row security apply, and the index must have no functions.
+ * privileges and row security apply, and the index must have no functions.  Another relation is
+ * read with the caller's privileges and row security.  Only the owner may ask for the recall of
+ * sampled queries, which other roles may have sent.
  */
 #include "postgres.h"
 
 #include <math.h>
 
 #include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_operator_d.h"
@@ -29,6 +32,7 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/float.h"
 #include "utils/guc.h"
@@ -39,6 +43,7 @@
 #include "am/create/progress.h"
 #include "am/cache.h"
 #include "am/owner.h"
+#include "am/query_sample.h"
 #include "am/scan.h"
 #include "am/select_rows.h"
 
@@ -48,7 +53,7 @@
 typedef struct RecallQuery
 {
 	Datum		value;
-	ItemPointerData self;		/* the row that the query is */
+	ItemPointerData self;		/* the row that the query is; invalid: no row of the table */
 	int			n;				/* number of distances in `nearest`, at most k */
 	double	   *nearest;		/* [k] smallest distances, ascending */
 } RecallQuery;
@@ -65,6 +70,7 @@ typedef struct Recall
 	FmgrInfo	distance;
 	int			k;
 	int			wanted;			/* number of queries asked for */
+	bool		given;			/* the queries are no rows of the table */
 	int			nqueries;
 	RecallQuery *queries;		/* [wanted] */
 	uint64		seen;			/* rows that could have been a query */
@@ -94,18 +100,14 @@ relation_info(GRNND_REL_HOOK_PARAMS)
 
 /* ---- the queries ---- */
 
-/* A GrnndRowFn: draws a row (TID, vector) as a query, with equal probability for all rows. */
+/* Draws a vector as a query, with equal probability for all.  self: its row; NULL: none. */
 static void
-draw_query(void *arg, const Datum *values, const bool *isnull)
+draw(Recall *r, Datum value, ItemPointer self)
 {
-	Recall	   *r = arg;
 	MemoryContext old;
-	uint64		at;
+	uint64		at = r->seen++;
 	RecallQuery *query;
 
-	if (isnull[1])
-		return;
-	at = r->seen++;
 	if (at >= (uint64) r->wanted)
 		at = grn_random(1, 0, at) % r->seen;
 	if (at >= (uint64) r->wanted)
@@ -114,10 +116,136 @@ draw_query(void *arg, const Datum *values, const bool *isnull)
 	old = MemoryContextSwitchTo(r->context);
 	if (query->value != (Datum) 0)
 		pfree(DatumGetPointer(query->value));
-	query->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(values[1]));
-	query->self = *(ItemPointer) DatumGetPointer(values[0]);
+	query->value = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
+	ItemPointerSetInvalid(&query->self);
+	if (self != NULL)
+		query->self = *self;
 	MemoryContextSwitchTo(old);
 	r->nqueries = (int) Min(r->seen, (uint64) r->wanted);
+}
+
+/* A GrnndRowFn: a row (TID, vector) of the table. */
+static void
+draw_query(void *arg, const Datum *values, const bool *isnull)
+{
+	if (!isnull[1])
+		draw(arg, values[1], (ItemPointer) DatumGetPointer(values[0]));
+}
+
+/* A GrnndRowFn: a row (vector) of another relation. */
+static void
+draw_given(void *arg, const Datum *values, const bool *isnull)
+{
+	if (!isnull[0])
+		draw(arg, values[0], NULL);
+}
+
+static bool
+is_own_row(const RecallQuery *query, Datum tid)
+{
+	return ItemPointerIsValid(&query->self) &&
+		ItemPointerEquals((ItemPointer) DatumGetPointer(tid), unconstify(ItemPointerData *, &query->self));
+}
+
+/* Raises 42804 unless values of this type can be queries. */
+static void
+check_type(const Recall *r, Oid type)
+{
+	Oid			wanted = r->index->rd_opcintype[0];
+
+	if (getBaseType(type) != wanted)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("queries of index %s must be of type %s, not %s",
+						quote_identifier(RelationGetRelationName(r->index)), format_type_be(wanted),
+						format_type_be(type)),
+				 errhint("Cast them.")));
+}
+
+/* The column of vectors of a relation of queries: by name, or the only one of the index's type. */
+static Expr *
+query_column(const Recall *r, Relation rel, const char *name)
+{
+	AttrNumber	number = InvalidAttrNumber;
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		if (column->attisdropped || (name != NULL ? strcmp(NameStr(column->attname), name) != 0 :
+									 getBaseType(column->atttypid) != r->index->rd_opcintype[0]))
+			continue;
+		if (number != InvalidAttrNumber)
+			ereport(ERROR,
+					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
+					 errmsg("%s has several columns of the index's type",
+							quote_identifier(RelationGetRelationName(rel))),
+					 errhint("Name one of them with query_column.")));
+		number = column->attnum;
+	}
+	if (number == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 name != NULL ? errmsg("column \"%s\" of relation \"%s\" does not exist", name,
+									   RelationGetRelationName(rel))
+				 : errmsg("%s has no column of the index's type",
+						  quote_identifier(RelationGetRelationName(rel)))));
+	check_type(r, TupleDescAttr(desc, number - 1)->atttypid);
+	return grnnd_select_column(rel, number);
+}
+
+/* Draws queries from a relation, as the calling user. */
+static void
+read_queries(Recall *r, Oid relation, const char *column)
+{
+	Relation	rel;
+	GrnndSelect select = {0};
+
+	(void) grnnd_existing_name(relation);
+	grnnd_must_read(relation);
+	rel = try_relation_open(relation, AccessShareLock);
+	(void) grnnd_existing_name(relation);
+	grnnd_must_read(relation);
+	if (rel->rd_rel->relkind != RELKIND_RELATION && rel->rd_rel->relkind != RELKIND_MATVIEW &&
+		rel->rd_rel->relkind != RELKIND_VIEW && rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		rel->rd_rel->relkind != RELKIND_FOREIGN_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", RelationGetRelationName(rel)),
+				 errhint("Give a table or a view.")));
+	select.rel = rel;
+	select.values = list_make1(query_column(r, rel, column));
+	grnnd_run_select(grnnd_plan_select(&select), NULL, draw_given, r);
+	relation_close(rel, NoLock);
+}
+
+/* Takes the sampled queries of scans, if there are enough. */
+static void
+take_sampled(Recall *r)
+{
+	Datum		values[GRNND_SAMPLED_QUERIES];
+	int			n = grnnd_sampled_queries(r->heap, grnnd_index(r->index), values);
+
+	for (int i = 0; i < n && n >= GRNND_LEAST_SAMPLE; i++)
+		draw(r, values[i], NULL);
+}
+
+static void
+take_array(Recall *r, ArrayType * array)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+	int16		length;
+	bool		by_value;
+	char		align;
+
+	check_type(r, ARR_ELEMTYPE(array));
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &by_value, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), length, by_value, align, &values, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		draw_given(r, &values[i], &nulls[i]);
 }
 
 /* A GrnndRowFn: compares a row (TID, vector) with all queries. */
@@ -125,7 +253,6 @@ static void
 compare_row(void *arg, const Datum *values, const bool *isnull)
 {
 	Recall	   *r = arg;
-	ItemPointer tid = (ItemPointer) DatumGetPointer(values[0]);
 	Datum		value;
 
 	if (isnull[1])
@@ -137,7 +264,7 @@ compare_row(void *arg, const Datum *values, const bool *isnull)
 		double		distance;
 		int			at;
 
-		if (ItemPointerEquals(tid, &query->self))
+		if (is_own_row(query, values[0]))
 			continue;
 		distance = DatumGetFloat8(FunctionCall2Coll(&r->distance, r->index->rd_indcollation[0],
 													value, query->value));
@@ -209,8 +336,7 @@ take_found(void *arg, const Datum *values, const bool *isnull)
 	Found	   *f = arg;
 	const RecallQuery *query = f->query;
 
-	if (f->taken == f->r->k || ItemPointerEquals((ItemPointer) DatumGetPointer(values[0]),
-												 unconstify(ItemPointerData *, &query->self)))
+	if (f->taken == f->r->k || is_own_row(query, values[0]))
 		return;
 	f->taken++;
 	f->hits += query->n > 0 && DatumGetFloat8(values[1]) <= query->nearest[query->n - 1];
@@ -256,7 +382,8 @@ run_queries(Recall *r, RecallTotals *a)
 
 		CHECK_FOR_INTERRUPTS();
 		grnnd_forget_work();
-		grnnd_exclude_row(RelationGetRelid(r->index), &found.query->self);
+		grnnd_exclude_row(RelationGetRelid(r->index),
+						  ItemPointerIsValid(&found.query->self) ? &found.query->self : NULL);
 		params->params[0].value = found.query->value;
 		INSTR_TIME_SET_CURRENT(start);
 		grnnd_run_select(plan, params, take_found, &found);
@@ -317,6 +444,7 @@ measure_recall(Recall *r, int ef, RecallTotals *a)
 	set_option("enable_seqscan", "off");
 	set_option("enable_indexscan", "on");
 	set_option("jit", "off");
+	set_option("grnnd.sample_queries", "off");
 	if (ef > 0)
 		set_option("grnnd.ef_search", psprintf("%d", ef));
 	next_relation_info = before;
@@ -324,7 +452,8 @@ measure_recall(Recall *r, int ef, RecallTotals *a)
 	planned_table = RelationGetRelid(r->heap);
 	PG_TRY();
 	{
-		read_rows(r, draw_query);
+		if (!r->given)
+			read_rows(r, draw_query);
 		drop_zeros(r);
 		if (r->nqueries > 0)
 			read_rows(r, compare_row);
@@ -368,62 +497,122 @@ must_own_or_read(Oid index, Oid table)
 		grnnd_must_read(table);
 }
 
-PG_FUNCTION_INFO_V1(grnnd_recall);
-Datum
-grnnd_recall(PG_FUNCTION_ARGS)
+/* An integer argument from 1 to `most`.  Errors: 22004, 22023. */
+static int
+bounded(FunctionCallInfo fcinfo, int position, const char *name, int most)
 {
-	Recall		r = {0};
+	if (PG_ARGISNULL(position))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("index, k and queries must not be null"),
+				 errhint("Leave out k and queries for 10 neighbors and 100 queries.")));
+	check_range(name, PG_GETARG_INT32(position), most);
+	return PG_GETARG_INT32(position);
+}
+
+/* Measures by queries that give() takes, or by rows of the table if give is NULL. */
+static Datum
+recall(FunctionCallInfo fcinfo, Recall *r, int ef, void (*give) (FunctionCallInfo, Recall *))
+{
 	RecallTotals a = {0};
 	TupleDesc	desc;
 	Datum		values[6];
 	bool		nulls[6] = {false};
 	GrnndUser	user;
 	bool		owner;
-	int			ef = PG_ARGISNULL(2) ? 0 : PG_GETARG_INT32(2);
 	int			guc_level = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(3))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("index, k and queries must not be null"),
-				 errhint("Leave out k and queries for 10 neighbors and 100 queries.")));
-	r.k = PG_GETARG_INT32(1);
-	r.wanted = PG_GETARG_INT32(3);
-	check_range("k", r.k, MAX_K);
-	check_range("queries", r.wanted, MAX_QUERIES);
-	if (!PG_ARGISNULL(2))
-		check_range("ef", ef, GRNND_MAX_EF);
-	r.index = grnnd_open_index(PG_GETARG_OID(0), must_own_or_read, AccessShareLock, false, &r.heap);
-	owner = grnnd_owns(RelationGetRelid(r.index));
-	if (!owner && !has_no_functions(r.index))
+	r->index = grnnd_open_index(PG_GETARG_OID(0), must_own_or_read, AccessShareLock, false, &r->heap);
+	owner = grnnd_owns(RelationGetRelid(r->index));
+	if (!owner && !has_no_functions(r->index))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s",
-						quote_identifier(RelationGetRelationName(r.index))),
+						quote_identifier(RelationGetRelationName(r->index))),
 				 errhint("The functions of an index's expressions and predicate are its owner's.")));
+	r->context = CurrentMemoryContext;
+	r->queries = palloc0(r->wanted * sizeof(RecallQuery));
+	r->given = give != NULL;
+	if (give != NULL)
+		give(fcinfo, r);
 	if (owner)
-		grnnd_become_owner(r.heap, &user);
+		grnnd_become_owner(r->heap, &user);
 	else
 		guc_level = NewGUCNestLevel();
-	describe_rows(&r);
-	r.context = CurrentMemoryContext;
-	r.queries = palloc0(r.wanted * sizeof(RecallQuery));
-	measure_recall(&r, ef, &a);
+	describe_rows(r);
+	measure_recall(r, ef, &a);
 	if (owner)
 		grnnd_restore_user(&user);
 	else
 		AtEOXact_GUC(false, guc_level);
-	grnnd_close_index(r.index, r.heap);
+	grnnd_close_index(r->index, r->heap);
 
 	nulls[0] = a.wanted == 0;
 	values[0] = Float8GetDatum((double) a.hits / (double) Max(a.wanted, 1));
-	values[1] = Int32GetDatum(r.nqueries);
-	values[2] = Int64GetDatum(r.compared);
+	values[1] = Int32GetDatum(r->nqueries);
+	values[2] = Int64GetDatum(r->compared);
 	values[3] = Int32GetDatum((int32) a.width);
-	values[4] = Float8GetDatum((double) a.visits / Max(r.nqueries, 1));
-	values[5] = Float8GetDatum(a.seconds * 1000 / Max(r.nqueries, 1));
-	nulls[3] = nulls[4] = nulls[5] = r.nqueries == 0;
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+	values[4] = Float8GetDatum((double) a.visits / Max(r->nqueries, 1));
+	values[5] = Float8GetDatum(a.seconds * 1000 / Max(r->nqueries, 1));
+	nulls[3] = nulls[4] = nulls[5] = r->nqueries == 0;
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+static void
+give_sampled(FunctionCallInfo fcinfo, Recall *r)
+{
+	grnnd_must_own(RelationGetRelid(r->index), RelationGetRelid(r->heap));
+	take_sampled(r);
+}
+
+static void
+give_relation(FunctionCallInfo fcinfo, Recall *r)
+{
+	read_queries(r, PG_GETARG_OID(4), PG_ARGISNULL(5) ? NULL : NameStr(*PG_GETARG_NAME(5)));
+}
+
+static void
+give_array(FunctionCallInfo fcinfo, Recall *r)
+{
+	take_array(r, PG_GETARG_ARRAYTYPE_P(1));
+}
+
+/* grnnd_recall(index, k, ef, queries, query_table, query_column, sampled) */
+PG_FUNCTION_INFO_V1(grnnd_recall);
+Datum
+grnnd_recall(PG_FUNCTION_ARGS)
+{
+	Recall		r = {0};
+	bool		sampled = !PG_ARGISNULL(6) && PG_GETARG_BOOL(6);
+
+	if (PG_ARGISNULL(0))
+		(void) bounded(fcinfo, 0, "index", 0);
+	r.k = bounded(fcinfo, 1, "k", MAX_K);
+	r.wanted = bounded(fcinfo, 3, "queries", MAX_QUERIES);
+	if ((!PG_ARGISNULL(4) && sampled) || (PG_ARGISNULL(4) && !PG_ARGISNULL(5)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("queries come from the table, from query_table, or from the sample"),
+				 errhint("Give query_table with or without query_column, or sampled, or neither.")));
+	return recall(fcinfo, &r, PG_ARGISNULL(2) ? 0 : bounded(fcinfo, 2, "ef", GRNND_MAX_EF),
+				  sampled ? give_sampled : !PG_ARGISNULL(4) ? give_relation : NULL);
+}
+
+/* grnnd_recall(index, vectors, k, ef) */
+PG_FUNCTION_INFO_V1(grnnd_recall_vectors);
+Datum
+grnnd_recall_vectors(PG_FUNCTION_ARGS)
+{
+	Recall		r = {0};
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("index and vectors must not be null"),
+				 errhint("Give an array of query vectors.")));
+	r.k = bounded(fcinfo, 2, "k", MAX_K);
+	r.wanted = MAX_QUERIES;
+	return recall(fcinfo, &r, PG_ARGISNULL(3) ? 0 : bounded(fcinfo, 3, "ef", GRNND_MAX_EF), give_array);
 }

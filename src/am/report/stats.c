@@ -282,16 +282,18 @@ parameters_json(const GrnndMeta *meta, uint32 threads)
 }
 
 static Datum
-curve_points(const GrnRecallCurve *curve)
+curve_points(const GrnndNotes *notes)
 {
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	bool		sampled = notes->measured.curve.queries > 0 && notes->queried.sampled > 0;
 	static const uint32 widths[] = GRN_CURVE_WIDTHS;
 	StringInfoData text;
 
 	initStringInfo(&text);
 	for (int i = 0; i < GRN_CURVE_POINTS; i++)
-		appendStringInfo(&text, "%s{\"ef_search\": %u, \"recall10\": %.4f, \"recall100\": %.4f, \"records_visited\": %.1f, \"queries\": %u}",
+		appendStringInfo(&text, "%s{\"ef_search\": %u, \"recall10\": %.4f, \"recall100\": %.4f, \"records_visited\": %.1f, \"queries\": %u, \"sampled\": %s}",
 						 i == 0 ? "[" : ", ", widths[i], curve->recall[0][i], curve->recall[1][i],
-						 curve->visits[i], curve->queries);
+						 curve->visits[i], curve->queries, sampled ? "true" : "false");
 	appendStringInfoChar(&text, ']');
 	return json(text.data);
 }
@@ -365,7 +367,7 @@ fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 	values[ROUNDED] = Int64GetDatum((int64) rint(c.rounded * c.factor));
 	values[BYTES_BY_PART] = parts_json(ix, bytes, &c);
 	values[CODES] = CStringGetTextDatum(codes_text(index, &ix->meta));
-	ef = grnnd_width(index, ix, USUAL_LIMIT);
+	ef = grnnd_width(index, ix, USUAL_LIMIT).ef;
 	recall = grnnd_curve_recall(&ix->notes, limit, ef);
 	values[EF_SEARCH] = Int32GetDatum((int32) ef);
 	values[RECALL] = Float8GetDatum(rint(recall * 1000) / 1000);
@@ -379,7 +381,7 @@ fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 	values[BUILD_ROWS] = Int64GetDatum((int64) ix->notes.report.rows);
 	values[SECONDS] = seconds_json(&ix->notes.report);
 	values[PARAMETERS] = parameters_json(&ix->meta, ix->notes.report.threads);
-	values[CURVE] = grnnd_curve(&ix->notes)->queries > 0 ? curve_points(grnnd_curve(&ix->notes)) : (Datum) 0;
+	values[CURVE] = grnnd_curve(&ix->notes)->queries > 0 ? curve_points(&ix->notes) : (Datum) 0;
 	nulls[BUILT_AT] = nulls[BUILD_ROWS] = nulls[SECONDS] = ix->notes.report.built == 0;
 	nulls[CURVE] = grnnd_curve(&ix->notes)->queries == 0;
 }

@@ -46,6 +46,11 @@ extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve 
  */
 extern void grnnd_request_fit(Relation index, Relation heap, uint32 id);
 /*
+ * Starts a background worker that measures recall with the queries of scans, if nothing speaks
+ * against it.  Changes nothing itself, because a scan calls it.
+ */
+extern void grnnd_request_measurement(Relation index);
+/*
  * Fits or judges codes in the calling process, with the locks of grnnd_fit_codes(). Sets *begun if
  * backends must read the metapage anew: the caller then sends the invalidation, also after an
  * error.

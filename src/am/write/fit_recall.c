@@ -3,7 +3,8 @@
  *
  * The method is the build's (pipeline_recall.c): some nodes of the index are queries, each absent
  * from its own searches (absent.h); one reading of all records finds their nearest rows; the
- * searches run as scans do. All searches take a few times as long as the reading.
+ * searches run as scans do. All searches take a few times as long as the reading. The queries that
+ * scans have left in a sample (query_sample.h) are the queries instead, if there are enough.
  *
  * How much recall inserted rows cost differs from data to data: at twice the rows searches needed
  * 1.1 to 2.3 times the width (test/bench/recall/results.md). So the guess of width.c serves only
@@ -19,6 +20,7 @@
 #include <math.h>
 
 #include "access/generic_xlog.h"
+#include "access/table.h"
 #include "portability/instr_time.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -27,6 +29,7 @@
 #include "am/cache.h"
 #include "am/entries.h"
 #include "am/page.h"
+#include "am/query_sample.h"
 #include "am/width.h"
 
 /* Recall is measured again when searches may need a width larger by this factor. */
@@ -45,7 +48,10 @@
 #define BUILD_FIRST 8
 #define BUILD_SHARE 0.04
 #define BUILD_LEAST_SECONDS 0.03
-/* Every fourth query runs at all widths; the rest run until they have found their nearest 10. */
+/*
+ * Every fourth query runs at all widths; the rest run until they have found their nearest 10. Of
+ * the fewer queries of scans all run at all widths.
+ */
 #define WIDE_EVERY 4
 
 /*
@@ -66,7 +72,7 @@ static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
 typedef struct TestQuery
 {
-	uint32		id;
+	uint32		id;				/* GRN_INVALID_ID: a query of a scan */
 	ItemPointerData tid;
 	Datum		value;			/* the row's value, if rows are read from the table */
 	float	   *x;				/* [dim] */
@@ -81,6 +87,10 @@ typedef struct Outcome
 {
 	GrnRecallCurve curve;
 	GrnMisses	misses;
+	GrnContrast contrast;
+	uint32		contrasts[GRN_CURVE_POINTS];	/* number of known contrasts */
+	bool		sampled;		/* the queries are of scans */
+	double		squares[GRN_CURVE_POINTS];	/* of each query's recall of the ten nearest */
 } Outcome;
 
 typedef struct Measure
@@ -88,6 +98,7 @@ typedef struct Measure
 	Fit		   *f;
 	FitRows    *rows;			/* NULL: stored vectors suffice */
 	uint32		most;			/* nearest rows kept for each query */
+	uint32		wide_every;		/* WIDE_EVERY or 1 */
 	uint32		first;			/* number of the first query of this round */
 	uint32		nqueries;		/* queries of all rounds */
 	TestQuery	queries[MOST_QUERIES];
@@ -112,7 +123,8 @@ grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 	double		before = notes->measured.ids > 0 ? notes->measured.stretch : 1;
 
 	return limit >= LEAST_IDS && (grnnd_curve(notes)->queries == 0 ||
-								  grnnd_stretch(notes, limit) > MOST_STRETCH * before);
+								  grnnd_stretch(notes, limit) > MOST_STRETCH * before ||
+								  grnnd_query_sample_due(meta));
 }
 
 /* ---- queries ---- */
@@ -178,6 +190,36 @@ draw(Measure *m, const GrnndEntries *entries, uint32 more)
 		m->queries[m->nqueries].x = rows + (Size) (m->nqueries - m->first) * f->ix.meta.dim;
 		(void) f->store.base.visit(&f->store.base, m->id, take_query, m);
 	}
+}
+
+/*
+ * Takes queries of scans instead of nodes. Returns false, and leaves the nodes, if there are too
+ * few.
+ */
+static bool
+take_sampled(Measure *m)
+{
+	Fit		   *f = m->f;
+	Relation	heap = table_open(f->index->rd_index->indrelid, NoLock);
+	Datum		values[GRNND_SAMPLED_QUERIES];
+	int			n = grnnd_sampled_queries(heap, &f->ix, values);
+
+	table_close(heap, NoLock);
+	if (n < GRNND_LEAST_SAMPLE)
+		return false;
+	m->nqueries = 0;
+	m->wide_every = 1;
+	for (int i = 0; i < n; i++)
+	{
+		TestQuery  *q = &m->queries[m->nqueries];
+
+		memset(q, 0, sizeof(*q));
+		q->id = GRN_INVALID_ID;
+		q->value = values[i];
+		q->x = palloc(f->ix.meta.dim * sizeof(float));
+		m->nqueries += grnnd_form_vector(&f->ix.key, f->ix.meta.column_dim, values[i], q->x, NULL);
+	}
+	return true;
 }
 
 /* Prepares the queries as searches do, so that distances are the same. */
@@ -254,7 +296,7 @@ by_value(const void *a, const void *b)
 static bool
 read_nearest(Measure *m, TestQuery *q)
 {
-	if (!grnnd_fit_rows_query(m->rows, &q->tid, &q->value))
+	if (q->id != GRN_INVALID_ID && !grnnd_fit_rows_query(m->rows, &q->tid, &q->value))
 		return false;
 	for (uint32 i = 0; i < q->n; i++)
 		q->nearest[i] = (float) grnnd_fit_rows_distance(m->rows, q->value, &q->rows[i]);
@@ -310,18 +352,36 @@ hits(const Measure *m, const TestQuery *q, const GrnSearch *s, uint32 nfound, ui
 	return count;
 }
 
+/*
+ * The curve of rows has their mean contrast. Queries of scans may be of several kinds, and the
+ * curve is of the mix, so only queries with less contrast than any of these need more than the
+ * curve says.
+ */
+static void
+add_contrast(Outcome *sums, int point, float contrast)
+{
+	float	   *c = &sums->contrast.at[point];
+
+	sums->contrasts[point]++;
+	if (!sums->sampled)
+		*c += logf(contrast);
+	else if (*c == 0 || contrast < *c)
+		*c = contrast;
+}
+
 /* Adds the results of query i at each width to the sums. */
 static void
 search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 {
 	Fit		   *f = m->f;
 	const TestQuery *q = &m->queries[i];
-	bool		wide = i % WIDE_EVERY == 0;
+	bool		wide = i % m->wide_every == 0;
 	uint32		few = Min(ks[0], q->n);
 	uint32		found = 0;		/* found among the few nearest */
 	bool		first = false;	/* whether the nearest was found */
 
-	f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
+	if (q->id != GRN_INVALID_ID)
+		f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
 	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
 	{
 		/* wider searches find all rows that a narrow search finds */
@@ -348,10 +408,19 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 				sums->curve.recall[1][point] += (float) hits(m, q, s, n, Min(ks[1], q->n), &again) /
 					(float) Min(ks[1], q->n);
 				sums->curve.visits[point] += (float) grn_search_visits(s);
+				if (n >= widths[point])
+				{
+					float		contrast = grn_contrast(grn_search_found(s)[widths[point] / GRN_CONTRAST_PART - 1].distance,
+														grn_search_found(s)[widths[point] - 1].distance);
+
+					if (contrast > 0)
+						add_contrast(sums, point, contrast);
+				}
 			}
 			grn_search_end(s);
 		}
 		sums->curve.recall[0][point] += (float) found / (float) few;
+		sums->squares[point] += pow((double) found / few, 2);
 		if (widths[point] > ks[0])
 		{
 			sums->misses.first += !first;
@@ -372,9 +441,12 @@ seconds_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
-/* Measures with this many more queries, at the cost of one reading of all records. */
+/*
+ * Measures with this many more queries, at the cost of one reading of all records. sampled: with
+ * queries of scans instead, if there are enough.
+ */
 static void
-measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sums)
+measure_round(Measure *m, const GrnndEntries *entries, uint32 more, bool sampled, Outcome *sums)
 {
 	Fit		   *f = m->f;
 
@@ -385,6 +457,7 @@ measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sum
 		m->nqueries = 0;
 		return;
 	}
+	sums->sampled = sampled && take_sampled(m);
 	make_ready(m);
 	for (m->id = 0; m->id < f->limit; m->id++)
 	{
@@ -399,6 +472,33 @@ measure_round(Measure *m, const GrnndEntries *entries, uint32 more, Outcome *sum
 		grnnd_fit_check_interrupts(f);
 		search(m, i, entries, sums);
 	}
+}
+
+/*
+ * The number of queries with the usual variance that would measure recall as precisely as these n.
+ * Where some queries miss all of their rows, the variance is up to ten times as large. The sums are
+ * not divided yet.
+ */
+static uint32
+queries_worth(const Outcome *sums, uint32 n)
+{
+	double		worth = 0;
+	int			points = 0;
+
+	for (int i = 0; i < GRN_CURVE_POINTS; i++)
+	{
+		double		r = sums->curve.recall[0][i] / n;
+		double		variance = sums->squares[i] / n - r * r;
+
+		if (r < 1 && variance > 0)
+		{
+			double		usual = pow(grnnd_recall_chance(r, 1), 2);
+
+			worth += Min(usual / variance, 1);
+			points++;
+		}
+	}
+	return points == 0 ? n : Max((uint32) (n * worth / points), 1);
 }
 
 /*
@@ -421,30 +521,33 @@ measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 	memset(out, 0, sizeof(*out));
 	m->f = f;
 	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
+	m->wide_every = WIDE_EVERY;
 	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
 	if (seconds <= 0)
-		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
+		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), true, out);
 	else
-		measure_round(m, entries, BUILD_FIRST, out);
+		measure_round(m, entries, BUILD_FIRST, false, out);
 	if (seconds > 0 && m->nqueries > 0)
 	{
 		room = (seconds / Max(seconds_since(start), 1e-6) - 1) * m->nqueries;
 		if (room >= 1)
-			measure_round(m, entries, (uint32) Min(room, MOST_QUERIES - m->nqueries), out);
+			measure_round(m, entries, (uint32) Min(room, MOST_QUERIES - m->nqueries), false, out);
 	}
 	if (by_rows)
 		grnnd_fit_rows_end(m->rows);
 	if (m->nqueries > 0)
 	{
-		uint32		nwide = (m->nqueries + WIDE_EVERY - 1) / WIDE_EVERY;
+		uint32		nwide = (m->nqueries + m->wide_every - 1) / m->wide_every;
 
-		curve->queries = m->nqueries;
+		curve->queries = out->sampled ? queries_worth(out, m->nqueries) : m->nqueries;
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
 		{
 			curve->recall[0][i] /= (float) m->nqueries;
 			curve->recall[1][i] /= (float) nwide;
 			curve->visits[i] /= (float) nwide;
+			if (out->contrasts[i] > 0 && !out->sampled)
+				out->contrast.at[i] = expf(out->contrast.at[i] / (float) out->contrasts[i]);
 		}
 	}
 	*free = (double) m->nfree / Max(m->drawn, 1);
@@ -457,6 +560,7 @@ grnnd_fit_measure(Fit *f)
 {
 	GrnndMeasured *measured = &f->ix.notes.measured;
 	GrnndMissed *missed = &f->ix.notes.missed;
+	GrnndQueried *queried = &f->ix.notes.queried;
 	bool		by_rows = !vectors_rank_rows(f->ix.key.type, &f->ix.meta);
 	Outcome		out;
 	double		free;
@@ -464,6 +568,7 @@ grnnd_fit_measure(Fit *f)
 	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
 		return false;
 	measure(f, by_rows, 0, &out, &free);
+	grnnd_query_sample_done(&f->ix.meta);
 	if (out.curve.queries == 0)
 		return false;
 	measured->curve = out.curve;
@@ -473,12 +578,15 @@ grnnd_fit_measure(Fit *f)
 	measured->crc = grnnd_measured_crc(measured);
 	missed->measured = out.misses;
 	missed->crc = grnnd_missed_crc(missed);
+	queried->sampled = out.sampled ? out.curve.queries : 0;
+	queried->measured = out.contrast;
+	queried->crc = grnnd_queried_crc(queried);
 	return true;
 }
 
 /* Writes the final measurement of a build into its report. */
 static void
-write_report(Relation index, GrnndReport *report, GrnndMissed *missed)
+write_report(Relation index, GrnndReport *report, GrnndMissed *missed, GrnndQueried *queried)
 {
 	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
 	GenericXLogState *xlog = GenericXLogStart(index);
@@ -488,6 +596,8 @@ write_report(Relation index, GrnndReport *report, GrnndMissed *missed)
 	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_REPORT, report, sizeof(*report));
 	missed->crc = grnnd_missed_crc(missed);
 	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MISSED, missed, sizeof(*missed));
+	queried->crc = grnnd_queried_crc(queried);
+	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_QUERIED, queried, sizeof(*queried));
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);
 	/* this backend may hold a copy by now */
@@ -523,7 +633,8 @@ grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve)
 		report->curve = *curve;
 		f->ix.notes.missed.built = out.misses;
 		report->seconds[GRNND_STEP_RECALL] = (float) seconds;
-		write_report(index, report, &f->ix.notes.missed);
+		f->ix.notes.queried.built = out.contrast;
+		write_report(index, report, &f->ix.notes.missed, &f->ix.notes.queried);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

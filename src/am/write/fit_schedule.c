@@ -22,6 +22,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -355,6 +356,13 @@ grnnd_request_fit(Relation index, Relation heap, uint32 id)
 						RelationGetRelationName(index)),
 				 errdetail("A later insert tries again."),
 				 errhint("Increase max_worker_processes, or VACUUM the table.")));
+}
+
+void
+grnnd_request_measurement(Relation index)
+{
+	if (grnnd_background_fit && !RecoveryInProgress() && check_due(index, false) && !has_workers())
+		(void) start_worker(InvalidOid);
 }
 
 static bool

@@ -10,6 +10,8 @@
 #ifndef GRN_SEARCH_H
 #define GRN_SEARCH_H
 
+#include <math.h>
+
 #include "graph/stored/estimate.h"
 #include "graph/stored/filter.h"
 
@@ -59,6 +61,13 @@ typedef struct GrnFound
 	uint32_t	next;			/* first record of the chain of further TIDs */
 	uint32_t	tids;			/* offset into GrnSearch.tids, counted in TIDs */
 } GrnFound;
+
+/* The contrast (GrnContrast) of two distances, or of two inner products; 0: not known. */
+static inline float
+grn_contrast(float nearer, float farther)
+{
+	return nearer * farther > 0 ? fabsf(logf(farther / nearer)) : 0;
+}
 
 typedef struct GrnSearchParams
 {

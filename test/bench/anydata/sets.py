@@ -3,8 +3,11 @@
 SETS maps a name to a Set.  make(rows) returns (base, query): float32 arrays [rows, dim] and [QUERIES, dim], or, of a
 sparsevec, two lists of (indices, values).  The same seed gives the same rows on every machine with the same numpy.
 """
+import gzip
 import os
+import re
 import sys
+import sysconfig
 import zlib
 
 import numpy as np
@@ -157,6 +160,110 @@ def drifting(n, rng):
     return x, x[query] + 0.3 * rng.standard_normal((QUERIES, 64))
 
 
+# ---- dense rows whose queries are unlike them ----
+
+def latent(texts, dims=128):
+    """Latent semantic analysis: fold(texts) and the unit rows of these texts, lists of words."""
+    rng = np.random.default_rng(1)
+    names, counts = np.unique(np.concatenate([np.array(t, "U24") for t in texts]), return_counts=True)
+    names = names[np.argsort(-counts, kind="stable")][:WORDS]
+    number = {name: i for i, name in enumerate(names)}
+    ids = [np.unique([number[w] for w in t if w in number], return_counts=True) for t in texts]
+    seen = np.bincount(np.concatenate([i for i, _ in ids]).astype(int), minlength=len(names))
+    idf = np.log(len(texts) / (1 + seen)).clip(0.1)
+
+    def times(parts, y):
+        """The rows of these texts times y."""
+        out = np.zeros((len(parts), y.shape[1]), np.float32)
+        for at, (i, c) in enumerate(parts):
+            if len(i):
+                w = (1 + np.log(c)) * idf[i]
+                out[at] = (w / np.linalg.norm(w)) @ y[i]
+        return out
+
+    def transposed_times(y):
+        out = np.zeros((len(names), y.shape[1]), np.float32)
+        for at, (i, c) in enumerate(ids):
+            if len(i):
+                w = (1 + np.log(c)) * idf[i]
+                out[i] += np.outer(w / np.linalg.norm(w), y[at])
+        return out
+
+    basis = rng.standard_normal((len(names), dims), np.float32)
+    for _ in range(1):
+        basis = np.linalg.qr(transposed_times(np.linalg.qr(times(ids, basis))[0]))[0]
+
+    def fold(texts):
+        x = times([np.unique([number[w] for w in t if w in number], return_counts=True) for t in texts], basis)
+        return unit(x[np.linalg.norm(x, axis=1) > 0])
+    return fold, fold(texts)
+
+
+def words_of(text):
+    return [w.lower() for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", text) if len(w) > 1]
+
+
+def glosses():
+    with gzip.open(f"{ROOT}/test/data/glosses.txt.gz", "rt") as f:
+        return [words_of(line) for line in f]
+
+
+def words_in_texts(words):
+    """Glosses of WordNet; queries are so many words of one, as users type them."""
+    def make(rows, rng):
+        texts = [t for t in glosses() if len(t) >= 4]
+        fold, base = latent(texts)
+        of = rng.permutation(len(texts))[:2 * QUERIES]
+        return base[:rows], fold([list(rng.choice(texts[i], words, replace=False)) for i in of])[:QUERIES]
+    return make
+
+
+def text_and_code(rows, rng):
+    """Pieces of twelve lines of Python's own library; queries are first lines of docstrings."""
+    files, pieces, queries = [], [], []
+    for where, folders, names in sorted(os.walk(sysconfig.get_path("stdlib"))):
+        folders[:] = sorted(x for x in folders if x not in ("site-packages", "dist-packages", "__pycache__"))
+        files += [f"{where}/{name}" for name in sorted(names) if name.endswith(".py")]
+    for at in rng.permutation(len(files)):
+        if len(pieces) >= rows and len(queries) >= QUERIES:
+            break
+        with open(files[at], encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        lines = text.splitlines()
+        pieces += [w for i in range(0, len(lines), 12) for w in [words_of(" ".join(lines[i:i + 12]))] if len(w) >= 8]
+        queries += [words_of(line) for line in re.findall(r'(?m)^\s+"""(\w.*?)(?:"""|$)', text)]
+    queries = [queries[i] for i in rng.permutation(len(queries)) if len(queries[i]) >= 3]
+    fold, base = latent(pieces[:rows])
+    return base, fold(queries)[:QUERIES]
+
+
+def two_modalities(n, rng):
+    """Rows and queries show the same topics through two encoders, each with a mean and noise of its own."""
+    topics = rng.standard_normal((n + QUERIES, 24))
+    maps = [rng.standard_normal((24, 128)) for _ in range(2)]
+    maps[1] = 0.7 * maps[0] + 0.7 * maps[1]
+    means = rng.standard_normal((2, 128)) * 6
+    base = topics[:n] @ maps[0] + means[0] + 2 * rng.standard_normal((n, 128))
+    return unit(base), unit(topics[n:] @ maps[1] + means[1] + 2 * rng.standard_normal((QUERIES, 128)))
+
+
+def other_clusters(n, rng):
+    """Clusters of unequal size; queries come from each as often, and half of them lie between two."""
+    centers = rng.standard_normal((400, 48))
+    of = rng.choice(400, n, p=rng.dirichlet(np.full(400, 0.3)))
+    base = centers[of] + 0.3 * rng.standard_normal((n, 48))
+    a, b = rng.integers(0, 400, (2, QUERIES))
+    share = np.where(np.arange(QUERIES) % 2, 0, rng.random(QUERIES))[:, None]
+    return base, centers[a] * (1 - share) + centers[b] * share + 0.3 * rng.standard_normal((QUERIES, 48))
+
+
+def colors_and_patches(n, rng):
+    """Queries are 8 x 8 pieces of one color, with a little noise."""
+    base = patches(n, rng)
+    gray = base.mean(1)[rng.integers(0, n, QUERIES)]
+    return base, gray[:, None] + 0.02 * base.std() * rng.standard_normal((QUERIES, 64))
+
+
 # ---- bits ----
 
 def signs(n, rng):
@@ -236,6 +343,12 @@ SETS = {
     "20s in tight clusters, 384": Set(clusters(20, 0.01, 384)),
     "near duplicates, 32": Set(near_duplicates),
     "drifting, 64": Set(drifting),
+    "words in glosses, 128": Set(words_in_texts(1), COSINE, most=19500),
+    "keywords in glosses, 128": Set(words_in_texts(3), COSINE, most=19500),
+    "text in code, 128": Set(text_and_code, COSINE),
+    "two modalities, 128": Set(two_modalities, COSINE),
+    "other clusters, 48": Set(other_clusters),
+    "colors in patches, 64": Set(colors_and_patches),
     "tokens, 256": Set(drawn(token_vectors), INNER_PRODUCT),
     "log-normal lengths, 100": Set(with_lengths(lambda n, rng: rng.lognormal(0, 0.5, n)), INNER_PRODUCT),
     "Pareto lengths, 100": Set(with_lengths(lambda n, rng: 1 + rng.pareto(1.5, n)), INNER_PRODUCT),

@@ -1,0 +1,89 @@
+/*
+ * scan_width.c - how wide a scan searches, and whether reading all records in turn costs less.
+ */
+#include "am/scan_impl.h"
+
+#include <math.h>
+
+#include "utils/rel.h"
+
+#include "am/width.h"
+
+/*
+ * How far the search stays ahead of the returned rows.  After the first search a share of ef is
+ * returned.  Each further row waits for a number of expansions.
+ *
+ * The share is half of ef, so that one search serves a LIMIT up to half of ef.  With a quarter,
+ * LIMIT 10 at ef 32 took twice the time (97 -> 195 ms for 2,000 queries of 60,000 SIFT
+ * descriptors).  Strict order needs more expansions, because rows found late are useless there.
+ * Scans without codes, and with codes that are rows, expand nodes in the order of distances and
+ * need fewer.  With 3.5 expansions (strict) and 3 (relaxed) recall is .983 and .993 where 10% of
+ * the rows pass a filter; 2 and 1.5 give .951 and .964 (test/bench/decisions.md).
+ */
+#define FIRST_SHARE 0.5
+
+/*
+ * Factor for FIRST_SHARE if a filter drops rows, because rows found late then matter even for LIMIT
+ * 1.  Recall at ef 40 with 1, .5 and .2, strict and relaxed: 20,000 sentences with a filter that
+ * 10% pass, LIMIT 1 .970 .975, .975 .990, .980 .990 (80, 91 and 113 buffers), LIMIT 10 .978 .994,
+ * .989 .998, .992 .998; 60,000 SIFT descriptors with a filter that 1% pass, LIMIT 1 .960 .990,
+ * .985 1.000, .990 1.000 (400, 430 and 450 buffers).
+ */
+#define FILTERED_FIRST 0.2
+
+/*
+ * With such a filter a scan looks for at least this number of rows: the nearest passing row may be
+ * any of the nearest ten, or farther.
+ */
+#define LEAST_FILTERED 10
+
+void
+grnnd_set_width(GrnndScan *so)
+{
+	bool		filtered;
+	uint64		limit = grnnd_limit(so->keys, &filtered);
+	GrnndWidth	width;
+	double		wanted = (double) limit / FIRST_SHARE;
+
+	/* without codes there are no signatures, and the search finds failing nodes too */
+	filtered |= so->set_filtered || (so->filter != NULL && !grn_has_codes(&so->ix->codec));
+	width = grnnd_width(so->store.index, so->ix,
+						(double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
+	so->first = FIRST_SHARE * (filtered ? FILTERED_FIRST : 1);
+	so->wanted = filtered ? 0 : limit;
+	so->ef = so->ef_exact = width.ef;
+	so->ef_all = 0;
+	if (so->iterative == GRNND_ITERATIVE_OFF)
+		return;
+	if (so->filter == NULL && so->set == NULL)
+		so->ef_all = width.all;
+	if (grnnd_has_threshold(so))
+		wanted = Min(wanted, GRNND_LEAST_WITHIN);
+	if (so->max_visits > 0)
+		wanted = Min(wanted, (double) so->max_visits / grnnd_beam(so->ix));
+	so->ef = Max(so->ef, (uint32) Min(ceil(wanted), GRNND_WIDEST));
+}
+
+bool
+grnnd_reads_all(const GrnndScan *so)
+{
+	return so->ef_all > 0 && so->max_visits == 0 && so->ef_exact >= so->ef_all;
+}
+
+void
+grnnd_widen(GrnndScan *so, const GrnFound *found, uint32 n)
+{
+	uint32		width = so->ef;
+	double		nodes = (double) n / grnnd_beam(so->ix);
+	double		factor;
+
+	if (so->ef_all == 0 || n < width || width < 2 * GRN_CONTRAST_PART)
+		return;
+	factor = grnnd_widening(&so->ix->notes, width,
+							grn_contrast(found[width / GRN_CONTRAST_PART - 1].distance,
+										 found[width - 1].distance));
+	so->ef_exact = (uint32) Min(ceil(so->ef_exact * factor), GRNND_MAX_EF);
+	/* a run finds more than ef nodes if estimates are rough, and so would a wider one */
+	if (so->ef_exact > width)
+		so->ef = (uint32) ceil(so->ef_exact * Max(nodes / width, 1));
+}
