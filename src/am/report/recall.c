@@ -366,13 +366,25 @@ plan_query(Recall *r)
 	return grnnd_plan_select(&select);
 }
 
+/*
+ * ParamListInfoData.paramFetch, arg a ParamExternData.  Without this function extensions such as
+ * auto_explain could log the vector, which may be another role's.
+ */
+static ParamExternData *
+fetch_param(ParamListInfo params, int paramid, bool speculative, ParamExternData * workspace)
+{
+	return params->paramFetchArg;
+}
+
 static void
 run_queries(Recall *r, RecallTotals *a)
 {
 	PlannedStmt *plan = plan_query(r);
 	ParamListInfo params = makeParamList(1);
+	ParamExternData vector = {.pflags = PARAM_FLAG_CONST, .ptype = r->type};
 
-	params->params[0] = (ParamExternData) {.pflags = PARAM_FLAG_CONST, .ptype = r->type};
+	params->paramFetch = fetch_param;
+	params->paramFetchArg = &vector;
 	for (int i = 0; i < r->nqueries; i++)
 	{
 		Found		found = {.r = r, .query = &r->queries[i]};
@@ -384,7 +396,7 @@ run_queries(Recall *r, RecallTotals *a)
 		grnnd_forget_work();
 		grnnd_exclude_row(RelationGetRelid(r->index),
 						  ItemPointerIsValid(&found.query->self) ? &found.query->self : NULL);
-		params->params[0].value = found.query->value;
+		vector.value = found.query->value;
 		INSTR_TIME_SET_CURRENT(start);
 		grnnd_run_select(plan, params, take_found, &found);
 		a->seconds += grnnd_seconds_since(start);
