@@ -360,6 +360,10 @@ typedef enum GrnndIterative
 	GRNND_ITERATIVE_RELAXED
 } GrnndIterative;
 
+/*
+ * LIMIT widens a search up to this width too.  20,000 rows of three sets, LIMIT 700, 1,500 and
+ * 4,000: 1.3 to 2 times as many queries as with 1,000, and up to 1.4 times as with 4,000.
+ */
 #define GRNND_MAX_EF 10000
 /*
  * The default width is hnsw's.  With up to GRNND_DEFAULT_ROWS rows, real data reach
@@ -372,11 +376,6 @@ typedef enum GrnndIterative
 #define GRNND_DEFAULT_RECALL 0.95
 #define GRNND_DEFAULT_ROWS 50000
 #define GRNND_MAX_TARGET 0.999	/* the curve of recall ends here */
-/*
- * The maximum to which LIMIT widens a search.  Beyond this width a wider beam costs more than the
- * batches that it saves.
- */
-#define GRNND_WIDEST 1000
 #define GRNND_MAX_MEM_MULTIPLIER 1000
 
 /*

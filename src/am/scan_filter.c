@@ -188,7 +188,8 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
 	graph = grnnd_graph_cost(ef, params->share, params->share);
-	if (most_visits > 0 && grnnd_cheapest_way(graph, so->list.work.cost, (double) most_visits) == GRNND_WAY_REST)
+	if (so->list.listed.n == 0 && most_visits > 0 &&
+		grnnd_cheapest_way(graph, so->list.work.cost, (double) most_visits) == GRNND_WAY_REST)
 		return NULL;
 	share = params->share;
 	params->share *= so->set_share;

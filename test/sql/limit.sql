@@ -35,7 +35,7 @@ END $$;
 -- twice as many nodes as rows, whatever ef is
 SELECT format('SELECT id FROM t ORDER BY e <-> %L', :'q') AS nearest \gset
 SELECT ef, k, rows, pages <= greatest(2.2 * k, 1.2 * ef) + k + 20 AS few
-	FROM unnest('{20,40,100}'::int[]) ef, unnest('{1,10,100,200}'::int[]) k,
+	FROM unnest('{20,40,100}'::int[]) ef, unnest('{1,10,100,200,700}'::int[]) k,
 	costs(:'nearest' || ' LIMIT ' || k, ef) ORDER BY ef, k;
 -- wherever LIMIT and OFFSET may stand
 SELECT replace(query, :'q', 'q') AS query, rows, pages <= 320 AS few FROM (VALUES
