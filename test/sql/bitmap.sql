@@ -146,6 +146,26 @@ SET work_mem = '64kB';
 SELECT missing, wrong, unsorted, short, recall FROM bm_try('bm', 100);
 RESET work_mem;
 
+-- trigrams, where the server has their extension: conditions that an index answers only roughly
+DO $$ BEGIN
+	IF EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm') THEN
+		CREATE EXTENSION pg_trgm;
+		CREATE INDEX ON bm USING gin (n gin_trgm_ops);
+	END IF;
+END $$;
+SET enable_sort = off;
+SET enable_seqscan = off;
+SELECT count(*) > 300 AS many, count(*) FILTER (WHERE n !~ 'w [47]') AS wrong,
+	count(*) - (SELECT count(*) FROM bm WHERE n ~ 'w [47]' AND v IS NOT NULL) AS more
+	FROM (SELECT n FROM bm WHERE n LIKE '%row 4%' OR n LIKE '%ow 7' ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 10000) s;
+SELECT bm_plan('SELECT n FROM bm WHERE n LIKE ''%row 4%'' OR n LIKE ''%ow 7'' ORDER BY v <-> ''[0,0,0,0,0,0,0,0]'' LIMIT 10000') ~ 'grnnd bitmap' =
+	EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm') AS "a bitmap where there is one";
+RESET enable_sort;
+RESET enable_seqscan;
+SET client_min_messages = warning;
+DROP EXTENSION IF EXISTS pg_trgm CASCADE;
+RESET client_min_messages;
+
 -- an index with filter columns, rounded rows, no codes
 DROP INDEX bm_v;
 CREATE INDEX bm_v ON bm USING grnnd (v, c, w);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Conditions that other indexes answer: grnnd with their bitmaps beside hnsw's iterative scan and the exact bitmap plan.
 
-  bitmaps.py --pg-config PG_CONFIG --data FOLDER --out RESULTS [--rows N] [--only NAME,...]
+  bitmaps.py --pg-config PG_CONFIG --data FOLDER --out RESULTS [--rows N] [--only "NAME;..."]
 
 FOLDER holds base.fbin and query.fbin (test/bench/README.md); distances are L2, rows beyond their number are the same with
 noise, as ../scale/rows.py has it.  Each row has integers, a tsvector and a jsonb, all with indexes, and the number of its
 cell, of 100 around random rows.  Of each condition: recall@10, the least ef_search with recall 0.95 (or the largest tried),
-and milliseconds of processor time a query with it, by a generic plan (the backend's, least of --runs).  "bitmap" is the part
-that makes the bitmap.  "planned" names the plan that the planner takes without any setting.  Writes RESULTS/bitmaps.md.
+and milliseconds of processor time a query with it, by a generic plan (the backend's, least of --runs).  "grnnd" may use
+bitmaps and "plain" may not, neither sorts; "bitmap" is the part that makes the bitmap, and "planned" the plan that the
+planner takes at grnnd's ef without any setting, with its time.  Writes RESULTS/bitmaps.md.
 """
 import argparse
 import json
@@ -27,9 +28,11 @@ from bench import Rows  # noqa: E402
 QUERIES = 100
 CELLS = 100
 RECALL = 0.95
-EFS = {"grnnd": (10, 14, 20, 28, 40, 60, 90, 140, 200), "hnsw": (20, 40, 60, 90, 140, 200, 400), "exact": (0,)}
+EFS = {"grnnd": (10, 14, 20, 28, 40, 60, 90, 140, 200), "plain": (10, 14, 20, 28, 40, 60, 90, 140, 200), "hnsw": (20, 40, 60, 90, 140, 200, 400), "exact": (0,)}
 SETTINGS = {
     "grnnd": "SET enable_seqscan = off; SET enable_sort = off; SET grnnd.ef_search = {ef};",
+    "plain": "SET enable_seqscan = off; SET enable_sort = off; SET grnnd.enable_bitmap = off; SET grnnd.ef_search = {ef};",
+    "planned": "SET grnnd.ef_search = {ef};",
     "hnsw": "SET enable_seqscan = off; SET enable_sort = off; SET hnsw.ef_search = {ef}; SET hnsw.iterative_scan = relaxed_order; "
             "SET hnsw.max_scan_tuples = 2000000000; SET hnsw.scan_mem_multiplier = 100;",
     "exact": "SET enable_seqscan = off; SET enable_indexscan = off;"}
@@ -114,8 +117,8 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", help="names of conditions")
-    parser.add_argument("--systems", default="grnnd,hnsw,exact")
+    parser.add_argument("--only", help="names of conditions, separated by semicolons")
+    parser.add_argument("--systems", default="grnnd,plain,hnsw,exact")
     parser.add_argument("--memory", default="2GB", help="shared_buffers and maintenance_work_mem")
     args = parser.parse_args()
     base = read_matrix(f"{args.data}/base.fbin")[:args.rows]
@@ -139,11 +142,11 @@ def main():
         server.load("raw", base, columns=labels)
         server.load("queries", query, columns={name: x.astype(np.int32) for name, x in cells.items()})
         for system in systems:
-            if system == "exact" and "grnnd" in systems:
+            if system in ("exact", "plain") and "grnnd" in systems:
                 continue
-            make(server, system, system if system != "exact" else None)
+            make(server, system, system)
         for name, where, passes in CASES:
-            if args.only and name not in args.only.split(","):
+            if args.only and name not in args.only.split(";"):
                 continue
             which = where[5:8] if passes is None else None
             where = where.format(own="q.own", far="q.far")
@@ -155,7 +158,7 @@ def main():
                 near, share = list(rows.nearest(ids, query)), len(ids) / len(base)
             row = [name, f"{share:.2%}"]
             for system in systems:
-                on = "grnnd" if system == "exact" and "grnnd" in systems else system
+                on = system if system == "hnsw" else "grnnd"
                 for ef in EFS[system]:
                     setup = SETTINGS[system].format(ef=ef)
                     found, ms = search(server, setup, on, where, 1)
@@ -171,15 +174,17 @@ def main():
                 if system == "grnnd":
                     plan = explain(server, setup, on, where, query[0], True)
                     row += [f"{bitmap_ms(plan):.2f}", next((x.get("Search Method", "") for x in plan if "Search Method" in x), "")]
-                    plan = explain(server, "", on, where, query[0], False)
-                    row += [next(x.get("Custom Plan Provider", x["Node Type"]) for x in plan if x["Node Type"] not in ("Limit", "Sort", "Result"))]
+                    setup = SETTINGS["planned"].format(ef=ef)
+                    plan = explain(server, setup, on, where, query[0], False)
+                    row += [next(x.get("Custom Plan Provider", x["Node Type"]) for x in plan if x["Node Type"] not in ("Limit", "Sort", "Result")),
+                            f"{search(server, setup, on, where, args.runs)[1]:.2f}"]
             table.append(row)
             print(*row, sep=" | ", flush=True)
     finally:
         server.stop()
         noisy.cleanup()
     os.makedirs(args.out, exist_ok=True)
-    titles = {"grnnd": ["grnnd: ef", "recall@10", "ms", "bitmap, ms", "method", "planned"], "hnsw": ["hnsw: ef", "recall@10", "ms"], "exact": ["exact: ms"]}
+    titles = {"grnnd": ["grnnd: ef", "recall@10", "ms", "bitmap, ms", "method", "planned", "ms"], "plain": ["plain: ef", "recall@10", "ms"], "hnsw": ["hnsw: ef", "recall@10", "ms"], "exact": ["exact: ms"]}
     write_table(f"{args.out}/bitmaps.md", f"Conditions of other indexes, {args.rows} rows of {base.shape[1]} dimensions, {version}",
                 ["condition", "rows"] + [t for s in systems for t in titles[s]], table)
 
