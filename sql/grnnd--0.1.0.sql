@@ -188,10 +188,11 @@ CREATE FUNCTION grnnd_last_scan()
 COMMENT ON FUNCTION grnnd_last_scan() IS
 	'the work of this session''s last scan of a grnnd index; no row if there was no such scan';
 
-CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DEFAULT NULL,
+-- One name for the width that is set and for the width that searches had.
+CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, INOUT ef_search integer DEFAULT NULL,
 	queries integer DEFAULT 100, query_table regclass DEFAULT NULL, query_column name DEFAULT NULL,
 	sampled boolean DEFAULT false,
-	OUT recall double precision, OUT queried integer, OUT compared bigint, OUT ef_search integer,
+	OUT recall double precision, OUT queried integer, OUT compared bigint,
 	OUT records_visited double precision, OUT milliseconds double precision)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -199,8 +200,9 @@ CREATE FUNCTION grnnd_recall(index regclass, k integer DEFAULT 10, ef integer DE
 COMMENT ON FUNCTION grnnd_recall(regclass, integer, integer, integer, regclass, name, boolean) IS
 	'the share of the k nearest rows that searches find now; queries are rows of the table or of query_table, or sampled';
 
-CREATE FUNCTION grnnd_recall(index regclass, vectors anyarray, k integer DEFAULT 10, ef integer DEFAULT NULL,
-	OUT recall double precision, OUT queried integer, OUT compared bigint, OUT ef_search integer,
+CREATE FUNCTION grnnd_recall(index regclass, vectors anyarray, k integer DEFAULT 10,
+	INOUT ef_search integer DEFAULT NULL,
+	OUT recall double precision, OUT queried integer, OUT compared bigint,
 	OUT records_visited double precision, OUT milliseconds double precision)
 	RETURNS record
 	AS 'MODULE_PATHNAME', 'grnnd_recall_vectors' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -159,7 +159,7 @@ check_type(const Recall *r, Oid type)
 				 errmsg("queries of index %s must be of type %s, not %s",
 						quote_identifier(RelationGetRelationName(r->index)), format_type_be(wanted),
 						format_type_be(type)),
-				 errhint("Cast them.")));
+				 errhint("Cast the queries.")));
 }
 
 /* The column of vectors of a relation of queries: by name, or the only one of the index's type. */
@@ -181,7 +181,7 @@ query_column(const Recall *r, Relation rel, const char *name)
 					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
 					 errmsg("%s has several columns of the index's type",
 							quote_identifier(RelationGetRelationName(rel))),
-					 errhint("Name one of them with query_column.")));
+					 errhint("Choose one of the columns with query_column.")));
 		number = column->attnum;
 	}
 	if (number == InvalidAttrNumber)
@@ -213,7 +213,7 @@ read_queries(Recall *r, Oid relation, const char *column)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", RelationGetRelationName(rel)),
-				 errhint("Give a table or a view.")));
+				 errhint("Pass a table or a view.")));
 	select.rel = rel;
 	select.values = list_make1(query_column(r, rel, column));
 	grnnd_run_select(grnnd_plan_select(&select), NULL, draw_given, r);
@@ -406,7 +406,7 @@ run_queries(Recall *r, RecallTotals *a)
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("queries do not use index %s",
 							quote_identifier(RelationGetRelationName(r->index))),
-					 errhint("Try again when transactions that began before the index was made have ended.")));
+					 errhint("Try again when transactions older than the index have ended.")));
 		a->visits += work->visits;
 		a->width = work->ef;
 		a->hits += found.hits;
@@ -451,8 +451,8 @@ measure_recall(Recall *r, int ef, RecallTotals *a)
 	if (OidIsValid(planned_table))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("grnnd_recall() cannot be called while it runs"),
-				 errhint("A function that the index or its table uses calls it.")));
+				 errmsg("grnnd_recall() cannot be called recursively"),
+				 errhint("A function of the index or its table calls grnnd_recall().")));
 	set_option("enable_seqscan", "off");
 	set_option("enable_indexscan", "on");
 	set_option("jit", "off");
@@ -487,7 +487,7 @@ check_range(const char *name, int value, int most)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"%s\" must be from 1 to %d", name, most),
-				 errhint("It is %d.", value)));
+				 errdetail("The value is %d.", value)));
 }
 
 /* Does the index contain only columns, and no functions of its owner? */
@@ -517,7 +517,7 @@ bounded(FunctionCallInfo fcinfo, int position, const char *name, int most)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("index, k and queries must not be null"),
-				 errhint("Leave out k and queries for 10 neighbors and 100 queries.")));
+				 errhint("Omit k and queries for 10 neighbors and 100 queries.")));
 	check_range(name, PG_GETARG_INT32(position), most);
 	return PG_GETARG_INT32(position);
 }
@@ -543,7 +543,7 @@ recall(FunctionCallInfo fcinfo, Recall *r, int ef, void (*give) (FunctionCallInf
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of index %s",
 						quote_identifier(RelationGetRelationName(r->index))),
-				 errhint("The functions of an index's expressions and predicate are its owner's.")));
+				 errhint("The expressions and the predicate of an index run functions as the owner of the index.")));
 	r->context = CurrentMemoryContext;
 	r->queries = palloc0(r->wanted * sizeof(RecallQuery));
 	r->given = give != NULL;
@@ -561,14 +561,15 @@ recall(FunctionCallInfo fcinfo, Recall *r, int ef, void (*give) (FunctionCallInf
 		AtEOXact_GUC(false, guc_level);
 	grnnd_close_index(r->index, r->heap);
 
-	nulls[0] = a.wanted == 0;
-	values[0] = Float8GetDatum((double) a.hits / (double) Max(a.wanted, 1));
-	values[1] = Int32GetDatum(r->nqueries);
-	values[2] = Int64GetDatum(r->compared);
-	values[3] = Int32GetDatum((int32) a.width);
+	values[0] = Int32GetDatum((int32) a.width);
+	values[1] = Float8GetDatum((double) a.hits / (double) Max(a.wanted, 1));
+	values[2] = Int32GetDatum(r->nqueries);
+	values[3] = Int64GetDatum(r->compared);
 	values[4] = Float8GetDatum((double) a.visits / Max(r->nqueries, 1));
-	values[5] = Float8GetDatum(a.seconds * 1000 / Max(r->nqueries, 1));
-	nulls[3] = nulls[4] = nulls[5] = r->nqueries == 0;
+	/* in milliseconds with three decimals */
+	values[5] = Float8GetDatum(rint(a.seconds * 1e6 / Max(r->nqueries, 1)) / 1000);
+	nulls[0] = nulls[4] = nulls[5] = r->nqueries == 0;
+	nulls[1] = a.wanted == 0;
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
@@ -591,7 +592,7 @@ give_array(FunctionCallInfo fcinfo, Recall *r)
 	take_array(r, PG_GETARG_ARRAYTYPE_P(1));
 }
 
-/* grnnd_recall(index, k, ef, queries, query_table, query_column, sampled) */
+/* grnnd_recall(index, k, ef_search, queries, query_table, query_column, sampled) */
 PG_FUNCTION_INFO_V1(grnnd_recall);
 Datum
 grnnd_recall(PG_FUNCTION_ARGS)
@@ -607,12 +608,12 @@ grnnd_recall(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("queries come from the table, from query_table, or from the sample"),
-				 errhint("Give query_table with or without query_column, or sampled, or neither.")));
-	return recall(fcinfo, &r, PG_ARGISNULL(2) ? 0 : bounded(fcinfo, 2, "ef", GRNND_MAX_EF),
+				 errhint("Pass query_table with or without query_column, or sampled, or neither.")));
+	return recall(fcinfo, &r, PG_ARGISNULL(2) ? 0 : bounded(fcinfo, 2, "ef_search", GRNND_MAX_EF),
 				  sampled ? give_sampled : !PG_ARGISNULL(4) ? give_relation : NULL);
 }
 
-/* grnnd_recall(index, vectors, k, ef) */
+/* grnnd_recall(index, vectors, k, ef_search) */
 PG_FUNCTION_INFO_V1(grnnd_recall_vectors);
 Datum
 grnnd_recall_vectors(PG_FUNCTION_ARGS)
@@ -623,8 +624,8 @@ grnnd_recall_vectors(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("index and vectors must not be null"),
-				 errhint("Give an array of query vectors.")));
+				 errhint("Pass an array of query vectors.")));
 	r.k = bounded(fcinfo, 2, "k", MAX_K);
 	r.wanted = MAX_QUERIES;
-	return recall(fcinfo, &r, PG_ARGISNULL(3) ? 0 : bounded(fcinfo, 3, "ef", GRNND_MAX_EF), give_array);
+	return recall(fcinfo, &r, PG_ARGISNULL(3) ? 0 : bounded(fcinfo, 3, "ef_search", GRNND_MAX_EF), give_array);
 }
