@@ -43,6 +43,17 @@ drop_set(BitmapState *state)
 	state->made = false;
 }
 
+/*
+ * Does EvalPlanQual test a row of this table?  Tables of a subquery in an expression are scanned as
+ * ever.
+ */
+static bool
+has_row(const EPQState * epq, Index relation)
+{
+	return epq != NULL &&
+		(epq->relsubs_slot[relation - 1] != NULL || epq->relsubs_rowmark[relation - 1] != NULL);
+}
+
 static void
 make_set(BitmapState *state)
 {
@@ -50,8 +61,8 @@ make_set(BitmapState *state)
 	Node	   *bitmap;
 
 	state->made = true;
-	/* EvalPlanQual tests single rows: a scan without a bitmap returns no other rows */
-	if (state->css.ss.ps.state->es_epq_active != NULL)
+	/* the scan returns the single row that EvalPlanQual tests */
+	if (has_row(state->css.ss.ps.state->es_epq_active, ((Scan *) state->scan->plan)->scanrelid))
 		return;
 	bitmap = MultiExecProcNode(state->bitmap);
 	if (bitmap == NULL || !IsA(bitmap, TIDBitmap))
