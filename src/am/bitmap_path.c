@@ -14,6 +14,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
@@ -191,6 +192,18 @@ bitmap_path(PlannerInfo *root, RelOptInfo *rel, IndexPath *ordered, const Bitmap
 	return &path->path;
 }
 
+/* Is the order that of an operator's results, as the order of distances is? */
+static bool
+orders_by_operator(const PathKey * key)
+{
+	ListCell   *lc;
+
+	foreach(lc, key->pk_eclass->ec_members)
+		if (is_opclause(((EquivalenceMember *) lfirst(lc))->em_expr))
+		return true;
+	return false;
+}
+
 static void
 add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
@@ -202,7 +215,8 @@ add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	if (next_pathlist != NULL)
 		next_pathlist(root, rel, rti, rte);
 	if (!grnnd_enable_bitmap || rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL ||
-		rel->baserestrictinfo == NIL || root->query_pathkeys == NIL || !bms_is_empty(rel->lateral_relids))
+		rel->baserestrictinfo == NIL || root->query_pathkeys == NIL || !bms_is_empty(rel->lateral_relids) ||
+		!orders_by_operator(linitial(root->query_pathkeys)))
 		return;
 	foreach(lc, rel->indexlist)
 	{
