@@ -92,7 +92,8 @@ SET plan_cache_mode = force_generic_plan; SET work_mem = '64MB'; {setup} SELECT 
 def nodes(plan):
     yield plan
     for child in plan.get("Plans", ()):
-        yield from nodes(child)
+        if child.get("Parent Relationship") != "InitPlan":
+            yield from nodes(child)
 
 
 def explain(server, setup, table, where, query, analyze):
@@ -149,7 +150,7 @@ def main():
             if args.only and name not in args.only.split(";"):
                 continue
             which = where[5:8] if passes is None else None
-            where = where.format(own="q.own", far="q.far")
+            where = where.replace("{own}", "q.own").replace("{far}", "q.far")
             if which:
                 near = [rows.nearest(np.flatnonzero(labels["u"] == cell), query[i:i + 1])[0] for i, cell in enumerate(cells[which])]
                 share = np.mean([(labels["u"] == cell).mean() for cell in cells[which]])
