@@ -486,7 +486,7 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
 	uint32_t	vertex;
-	const char *bad = grn_graph_check_range(&p->graph, begin, end, &vertex);
+	const char *bad = grn_graph_check(&p->graph, begin, end, &vertex);
 
 	(void) worker;
 	if (bad && !__atomic_exchange_n(&p->bad, bad, __ATOMIC_RELAXED))

@@ -89,7 +89,7 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Check	   *c = arg;
 	uint32_t	vertex;
-	const char *bad = grn_graph_check_range(c->graph, begin, end, &vertex);
+	const char *bad = grn_graph_check(c->graph, begin, end, &vertex);
 
 	(void) worker;
 	if (bad && !__atomic_exchange_n(&c->bad, bad, __ATOMIC_RELAXED))

@@ -122,7 +122,7 @@ check_built(const Data *d, Built *b)
 	CHECK(b->fine, "%s: %s", b->failure.sqlstate, b->failure.text);
 	if (b->fine)
 	{
-		what = grn_graph_check(&b->graph, &bad);
+		what = grn_graph_check(&b->graph, 0, b->graph.n, &bad);
 		CHECK(what == NULL, "vertex %u has %s", bad, what);
 		connected = grn_connect(&d->rows, &b->graph, 0, NULL, work);
 		CHECK(grn_reachable(&b->graph, 0, NULL, work) == d->rows.n, "not all reachable");

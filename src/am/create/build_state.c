@@ -157,11 +157,11 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 }
 
 static uint64
-segment_bytes(uint64 rows, uint64 bytes_per_row, uint64 slack)
+segment_bytes(const GrnndBuild *build, uint64 bytes_per_row)
 {
-	if (rows > (SEGMENT_LIMIT - slack) / bytes_per_row)
+	if (build->max_rows > (SEGMENT_LIMIT - SEGMENT_SLACK) / bytes_per_row)
 		return SEGMENT_LIMIT;
-	return TYPEALIGN64(GRNND_EXTENT_ALIGN, rows * bytes_per_row + slack);
+	return TYPEALIGN64(GRNND_EXTENT_ALIGN, build->max_rows * bytes_per_row + SEGMENT_SLACK);
 }
 
 void
@@ -178,28 +178,27 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 
 	build->max_rows = Min(rows, GRN_MAX_NODES - 1);
 	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
-	max[GRN_SEG_VECTORS] = segment_bytes(build->max_rows, row_bytes, SEGMENT_SLACK);
-	max[GRN_SEG_TIDS] = segment_bytes(build->max_rows, build->words * sizeof(uint64), SEGMENT_SLACK);
+	max[GRN_SEG_VECTORS] = segment_bytes(build, row_bytes);
+	max[GRN_SEG_TIDS] = segment_bytes(build, build->words * sizeof(uint64));
 	max[GRN_SEG_ATTRS] = build->attrs_bytes;
 	max[GRN_SEG_LISTS] = 0;
 	if (build->attrs != NULL && build->attrs->bytes > 0)
 	{
 		uint32		elements = build->attrs->element_bytes / sizeof(uint16);
 
-		max[GRN_SEG_ATTRS] = segment_bytes(build->max_rows, grnnd_row_bytes(build->attrs) +
+		max[GRN_SEG_ATTRS] = segment_bytes(build, grnnd_row_bytes(build->attrs) +
 										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN +
-										   elements * sizeof(uint32), SEGMENT_SLACK);
+										   elements * sizeof(uint32));
 		/* (rows without codes have no lists) */
 		if (build->spec.sig_bytes > 0)
-			max[GRN_SEG_LISTS] = segment_bytes(build->max_rows, build->spec.sig_bytes * LIST_BYTES_PER_COLUMN +
-											   elements * sizeof(uint32), SEGMENT_SLACK);
+			max[GRN_SEG_LISTS] = segment_bytes(build, build->spec.sig_bytes * LIST_BYTES_PER_COLUMN +
+											   elements * sizeof(uint32));
 	}
-	max[GRN_SEG_ORDER] = segment_bytes(build->max_rows, sizeof(uint32), SEGMENT_SLACK);
-	max[GRN_SEG_RESULT] = segment_bytes(build->max_rows, RESULT_BYTES_PER_ROW +
-										build->spec.near.k * sizeof(GrnNear), SEGMENT_SLACK);
-	max[GRN_SEG_CODES] = segment_bytes(build->max_rows, CODES_BYTES_PER_ROW, SEGMENT_SLACK);
-	max[GRN_SEG_WORK] = segment_bytes(build->max_rows, WORK_BYTES_PER_ROW + build->dim * sizeof(float),
-									  SEGMENT_SLACK);
+	max[GRN_SEG_ORDER] = segment_bytes(build, sizeof(uint32));
+	max[GRN_SEG_RESULT] = segment_bytes(build, RESULT_BYTES_PER_ROW +
+										build->spec.near.k * sizeof(GrnNear));
+	max[GRN_SEG_CODES] = segment_bytes(build, CODES_BYTES_PER_ROW);
+	max[GRN_SEG_WORK] = segment_bytes(build, WORK_BYTES_PER_ROW + build->dim * sizeof(float));
 	build->map = grnnd_mapping_create(max, memory, setting);
 }
 

@@ -4,14 +4,7 @@
 #include "graph/construct/graph.h"
 
 const char *
-grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex)
-{
-	return grn_graph_check_range(graph, 0, graph->n, bad_vertex);
-}
-
-const char *
-grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
-					  uint32_t *bad_vertex)
+grn_graph_check(const GrnGraph *graph, size_t begin, size_t end, uint32_t *bad_vertex)
 {
 	for (size_t v = begin; v < end; v++)
 	{

@@ -18,12 +18,11 @@ typedef struct GrnGraph
 } GrnGraph;
 
 /*
- * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own neighbor,
- * no neighbor is repeated.  Otherwise returns a description of the fault, and *bad_vertex.
+ * Returns NULL if vertices [begin, end) are sound: counts <= degree, ids < n, no vertex is its own
+ * neighbor, no neighbor is repeated.  Otherwise returns a description of the fault, and
+ * *bad_vertex.  Threads can share the work.
  */
-extern const char *grn_graph_check(const GrnGraph *graph, uint32_t *bad_vertex);
-/* Checks vertices [begin, end), so that threads can share the work. */
-extern const char *grn_graph_check_range(const GrnGraph *graph, size_t begin, size_t end,
-										 uint32_t *bad_vertex);
+extern const char *grn_graph_check(const GrnGraph *graph, size_t begin, size_t end,
+								   uint32_t *bad_vertex);
 
 #endif							/* GRN_GRAPH_H */
