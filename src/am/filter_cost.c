@@ -43,10 +43,12 @@
 #define TESTS 0.6
 /*
  * A row of the table in memory, with a distance of so many numbers, and its value in a TOAST table,
- * where values of TOAST_BYTES are.
+ * where values of TOAST_BYTES are.  A row of 128 numbers takes 0.4 microseconds, one of 384 numbers
+ * 1.1.  With twice these prices searches among a seventh of 10,000 rows of 128 numbers take the
+ * place of comparisons that are twice as fast.
  */
-#define ROW_TIME 1.0
-#define NUMBER_TIME 0.0004
+#define ROW_TIME 0.2
+#define NUMBER_TIME 0.0024
 #define TOAST_TIME 2.5
 #define TOAST_BYTES 2000
 

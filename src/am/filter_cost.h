@@ -40,6 +40,7 @@ extern double grnnd_all_rows_cost(const GrnndIndex *ix, double rows);
  * Searches for the rows of a bitmap of other indexes (scan_tids.c), without any signature: the cost
  * until ef rows are found, and the cost of reading `rows` rows from the table instead.
  */
+#define GRNND_TESTS_PER_VISIT 4 /* tests of rows' addresses that cost as much as a visit */
 extern double grnnd_set_visits(const GrnndIndex *ix, double ef, double share);
 extern double grnnd_set_rows_cost(const GrnndIndex *ix, double rows);
 

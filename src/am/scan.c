@@ -179,6 +179,7 @@ begin_search(IndexScanDesc scan)
 		 */
 		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->set != NULL && so->max_visits == 0 ? most_visits(so) : so->max_visits,
+		.tests_per_visit = so->max_visits == 0 ? GRNND_TESTS_PER_VISIT : 0,
 		.keep_vectors = so->norms,
 		.skip_killed = so->skip_killed,
 		.share = so->set_share,

@@ -198,6 +198,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	memset(s->prefetched, 0xFF, sizeof(s->prefetched));
 	memset(s->offered_keys, 0, sizeof(s->offered_keys));
 	s->visits = 0;
+	s->tests = 0;
 	s->wasted = 0;
 	s->failing.far_bound = UINT64_MAX;
 	s->p = *params;

@@ -88,6 +88,8 @@ typedef struct GrnSearchParams
 								 * search; 0: no limit */
 	uint64_t	max_visits;		/* visits that end a search among nodes that are dead or fail the
 								 * filter; 0: no limit */
+	uint32_t	tests_per_visit;	/* tests of rows' addresses that count as a visit towards
+									 * max_visits; 0: tests do not count */
 	const GrnFilter *filter;	/* only rows that pass are found; NULL: all rows pass.  Kept by
 								 * reference */
 	double		share;			/* with filter: estimated share of rows that pass, > 0 */

@@ -242,6 +242,7 @@ test_neighbors(GrnSearch *s)
 		if (s->passing[i])
 			ids[n++] = s->neighbors[i];
 	}
+	s->tests += n;
 	if (n > 0)
 		s->store->test(s->store, s->p.filter, ids, n, may);
 	for (uint32_t i = 0; j < n; i++)
@@ -470,6 +471,15 @@ expand_nearest(GrnSearch *s)
 	return true;
 }
 
+/* Has the search cost as much as the caller allows? */
+static bool
+has_spent(const GrnSearch *s)
+{
+	uint64_t	tests = s->p.tests_per_visit > 0 ? s->tests / s->p.tests_per_visit : 0;
+
+	return s->p.max_visits > 0 && s->visits + tests >= s->p.max_visits;
+}
+
 void
 grn_expand_filtered(GrnSearch *s)
 {
@@ -478,7 +488,7 @@ grn_expand_filtered(GrnSearch *s)
 	set_dry_limit(s);
 	do
 		while (!grn_at_limit(s) && expand_nearest(s))
-			if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
+			if (has_spent(s) ||
 				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
 				s->truncated = true;
 	/* nodes that failed by their values left free places on the list */

@@ -173,6 +173,7 @@ struct GrnSearch
 
 	uint32_t	prefetched[PREFETCH_MEMORY];
 	uint64_t	visits;
+	uint64_t	tests;			/* of rows' addresses, beside visits */
 	uint64_t	wasted;			/* visits of dead nodes and of free slots */
 	Key			offered_keys[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
 												 * near enough for the list */
