@@ -200,7 +200,7 @@ hardened()
 {
 	local files
 
-	mapfile -t files < <(find "$1" -type f \( -name 'grnnd*.so' -o -name 'grnnd_build*' \))
+	mapfile -t files < <(find "$1" -type f \( -name 'grnnd*.so' -o -name 'grnnd_build*' ! -name '*.*' \))
 	[ ${#files[@]} -ge 5 ] || die "no libraries and programs in $1"
 	bash "$TOP/test/hardened.sh" "${files[@]}" || die "not hardened"
 	echo "ok hardened: ${#files[@]} files"
