@@ -88,15 +88,21 @@ static uint64 transaction = 0;	/* number of transactions that this backend has e
 
 /* ---- the metapage ---- */
 
-uint32
-grnnd_meta_crc(const GrnndMeta *meta)
+static uint32
+crc_of(const void *bytes, Size n)
 {
 	pg_crc32c	crc;
 
 	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, meta, offsetof(GrnndMeta, crc));
+	COMP_CRC32C(crc, bytes, n);
 	FIN_CRC32C(crc);
 	return crc;
+}
+
+uint32
+grnnd_meta_crc(const GrnndMeta *meta)
+{
+	return crc_of(meta, offsetof(GrnndMeta, crc));
 }
 
 /* Number of pages for `floats` floats. */
@@ -230,48 +236,32 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 		grnnd_corrupt(index, 0, fault);
 }
 
+/* The checksum of a note on the metapage from a field of the note to its end. */
+#define NOTE_CRC(note, from) \
+	crc_of(&(note)->from, sizeof(*(note)) - ((const char *) &(note)->from - (const char *) (note)))
+
 uint32
 grnnd_report_crc(const GrnndReport *report)
 {
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &report->threads, sizeof(*report) - offsetof(GrnndReport, threads));
-	FIN_CRC32C(crc);
-	return crc;
+	return NOTE_CRC(report, threads);
 }
 
 uint32
 grnnd_measured_crc(const GrnndMeasured *measured)
 {
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &measured->ids, sizeof(*measured) - offsetof(GrnndMeasured, ids));
-	FIN_CRC32C(crc);
-	return crc;
+	return NOTE_CRC(measured, ids);
 }
 
 uint32
 grnnd_missed_crc(const GrnndMissed *missed)
 {
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &missed->built, sizeof(*missed) - offsetof(GrnndMissed, built));
-	FIN_CRC32C(crc);
-	return crc;
+	return NOTE_CRC(missed, built);
 }
 
 uint32
 grnnd_queried_crc(const GrnndQueried *queried)
 {
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, &queried->sampled, sizeof(*queried) - offsetof(GrnndQueried, sampled));
-	FIN_CRC32C(crc);
-	return crc;
+	return NOTE_CRC(queried, sampled);
 }
 
 static bool

@@ -375,6 +375,8 @@ extern void grnnd_read_chain(IndexScanDesc scan);
 
 /* Makes the TIDs of node walk_id current.  Returns false if the node has no rows. */
 extern bool grnnd_read_node(GrnndScan *so);
+/* Ends the search, if there is one.  way: the scan's way if there is none. */
+extern void grnnd_leave_search(GrnndScan *so, GrnndWay way);
 /* Ends the search, and reads and sorts all nodes not returned yet. */
 extern void grnnd_begin_rest(IndexScanDesc scan);
 /* Makes the next node of the rest current.  Returns false at the end. */

@@ -174,6 +174,21 @@ grnnd_sort_ids(uint32 *ids, uint32 n)
 }
 
 void
+grnnd_leave_search(GrnndScan *so, GrnndWay way)
+{
+	if (so->search != NULL)
+	{
+		so->visits_before += grn_search_visits(so->search);
+		grn_search_end(so->search);
+	}
+	else
+		so->way = way;
+	so->search = NULL;
+	so->exhausted = true;
+	so->batch_size = 0;
+}
+
+void
 grnnd_begin_rest(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
@@ -190,16 +205,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 		grnnd_begin_set_rows(scan);
 		return;
 	}
-	if (so->search != NULL)
-	{
-		so->visits_before += grn_search_visits(so->search);
-		grn_search_end(so->search);
-	}
-	else
-		so->way = GRNND_WAY_REST;
-	so->search = NULL;
-	so->exhausted = true;
-	so->batch_size = 0;
+	grnnd_leave_search(so, GRNND_WAY_REST);
 	/* results that wait are read again by the rest */
 	if (so->rerank != NULL)
 		grnnd_rerank_rest(so);

@@ -5,8 +5,8 @@
  * as a plan without an index of ours would.  Otherwise the search tests row addresses, and passes
  * through records that fail.  If nearly all rows are in the bitmap, the search tests nothing.  A
  * search whose visits have cost as much as reading the rows of the bitmap ends, and so does one
- * that runs dry: the scan then reads these rows.  They are also the end of a scan that goes on for
- * long.
+ * that runs dry: the scan then reads these rows.  A scan that goes on for long ends with these rows
+ * as well.
  */
 #include "am/scan_impl.h"
 
@@ -140,7 +140,7 @@ compare_tids(const void *a, const void *b)
 
 /* ---- the rows of the set ---- */
 
-/* Comes row a before row b? */
+/* Does row a come before row b? */
 static bool
 is_before(const SetRow *a, const SetRow *b)
 {
@@ -239,18 +239,9 @@ grnnd_begin_set_rows(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Reading		r = {.scan = scan, .room = 64, .blocks = RelationGetNumberOfBlocks(scan->heapRelation)};
 
-	if (so->search != NULL)
-	{
-		so->visits_before += grn_search_visits(so->search);
-		grn_search_end(so->search);
-	}
-	else
-		so->way = GRNND_WAY_SET;
-	so->search = NULL;
+	grnnd_leave_search(so, GRNND_WAY_SET);
 	so->reader = NULL;
 	so->rerank = NULL;
-	so->exhausted = true;
-	so->batch_size = 0;
 	/* results that wait are read again */
 	pairingheap_reset(so->heap);
 	pairingheap_reset(so->late);

@@ -509,15 +509,22 @@ must_own_or_read(Oid index, Oid table)
 		grnnd_must_read(table);
 }
 
-/* An integer argument from 1 to `most`.  Errors: 22004, 22023. */
-static int
-bounded(FunctionCallInfo fcinfo, int position, const char *name, int most)
+/* Errors: 22004. */
+static void
+must_be_given(FunctionCallInfo fcinfo, int position)
 {
 	if (PG_ARGISNULL(position))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("index, k and queries must not be null"),
 				 errhint("Omit k and queries for 10 neighbors and 100 queries.")));
+}
+
+/* An integer argument from 1 to `most`.  Errors: 22004, 22023. */
+static int
+bounded(FunctionCallInfo fcinfo, int position, const char *name, int most)
+{
+	must_be_given(fcinfo, position);
 	check_range(name, PG_GETARG_INT32(position), most);
 	return PG_GETARG_INT32(position);
 }
@@ -600,8 +607,7 @@ grnnd_recall(PG_FUNCTION_ARGS)
 	Recall		r = {0};
 	bool		sampled = !PG_ARGISNULL(6) && PG_GETARG_BOOL(6);
 
-	if (PG_ARGISNULL(0))
-		(void) bounded(fcinfo, 0, "index", 0);
+	must_be_given(fcinfo, 0);
 	r.k = bounded(fcinfo, 1, "k", MAX_K);
 	r.wanted = bounded(fcinfo, 3, "queries", MAX_QUERIES);
 	if ((!PG_ARGISNULL(4) && sampled) || (PG_ARGISNULL(4) && !PG_ARGISNULL(5)))
