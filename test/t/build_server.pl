@@ -300,8 +300,10 @@ SKIP:
 
 # ---- canceled, and a server that dies ----
 
-# a build of minutes; returns when it has begun there
-my $long = 'CREATE INDEX slow ON t USING grnnd (floats) WITH (t1 = 100, t2 = 100)';
+# a build of a quarter of a minute at least; returns when it has begun there
+$node->safe_psql('postgres', q(CREATE TABLE many AS
+	SELECT (SELECT array_agg(random()) FROM generate_series(1, 24 + i * 0))::vector(24) AS v FROM generate_series(1, 100000) i));
+my $long = 'CREATE INDEX slow ON many USING grnnd (v) WITH (t1 = 100, t2 = 100)';
 my $at_work = q(SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT%grnnd_serve_build%' AND state <> 'idle' AND pid <> pg_backend_pid());
 
 # processes that a server has started and that are not its own
@@ -317,8 +319,12 @@ sub start_long
 {
 	my $client = psql_start($node, "SET grnnd.build_device = gpu; SET grnnd.build_server = far; $long");
 	my $end = time() + $limit;
-	sleep 0.05 until $builder->safe_psql('postgres', $at_work) > 0 && builders($builder)
-		|| !$client->{run}->pumpable || time() > $end;
+	until ($builder->safe_psql('postgres', $at_work) > 0 && builders($builder))
+	{
+		$client->{run}->pump_nb;
+		die "no build there: ${ $client->{err} }" if !$client->{run}->pumpable || time() > $end;
+		sleep 0.05;
+	}
 	return $client;
 }
 

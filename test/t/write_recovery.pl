@@ -125,6 +125,9 @@ log_statement = none
 $stepped->append_conf('standby.signal', '');
 feed(position($ends[$first]));
 $stepped->start;
+# A query that waits below holds a snapshot, for which the replay of a vacuum would wait in turn: the
+# vacuums before the first step have to be over.
+$stepped->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() > '$ends[$first - 1]'") or die 'no replay' if $first > 0;
 my $checks = join ' UNION ALL ', map { "SELECT '$_', * FROM grnnd_check('$_', true)" } @indexes;
 my $sound = 0;
 for my $i ($first .. $first + $steps - 1)
