@@ -2,8 +2,9 @@
 """A web page that searches the sample of "make demo KEEP=1": Python's own HTTP server and psycopg.
 
   pip install "psycopg[binary]"
-  PGHOST=... PGUSER=postgres python3 search_page.py [--port 8080]
+  PGHOST=... PGUSER=postgres python3 search_page.py [--host 127.0.0.1] [--port 8080] [--sample ROWS]
 
+--sample makes the table of the demo first, with that many rows, unless there is one; compose.yaml does so.
 One file, no JavaScript, nothing from elsewhere.  Words are searched for by meaning: where your application would
 ask its model for their embedding, embed() takes the mean of three entries with these words, as no model
 comes with the sample.  Every result leads to the entries nearest to it.
@@ -11,12 +12,16 @@ comes with the sample.  Every result leads to the entries nearest to it.
 import argparse
 import html
 import http.server
+import os
+import subprocess
+import sys
 import time
 import urllib.parse
 
 import psycopg
 
 RESULTS = 10
+SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "test", "data", "sample.py")
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --quiet: #59636e; --back: #fff; --line: #d1d9e0; --accent: #0b6e4f; --on: #fff }
@@ -163,11 +168,31 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+def load_sample(rows):
+    """Makes the table of the demo, with its first rows, and the index, unless there is such a table."""
+    with psycopg.connect(autocommit=True) as conn:
+        if conn.execute("SELECT to_regclass('glosses') IS NOT NULL").fetchone()[0]:
+            return
+        conn.execute("CREATE EXTENSION IF NOT EXISTS grnnd CASCADE")
+        made = subprocess.run([sys.executable, SAMPLE, "glosses"], stdout=subprocess.PIPE, check=True).stdout
+        with conn.transaction():
+            conn.execute("CREATE TABLE glosses (id int PRIMARY KEY, text text, embedding vector(384))")
+            with conn.cursor().copy("COPY glosses FROM STDIN") as copy:
+                copy.write(b"".join(made.splitlines(keepends=True)[:rows]))
+            conn.execute("CREATE INDEX glosses_embedding ON glosses USING grnnd (embedding vector_cosine_ops)")
+        conn.execute("VACUUM ANALYZE glosses")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", parser.parse_args().port), Page)
-    print(f"http://127.0.0.1:{server.server_port}/", flush=True)
+    parser.add_argument("--sample", type=int, metavar="ROWS")
+    args = parser.parse_args()
+    if args.sample:
+        load_sample(args.sample)
+    server = http.server.ThreadingHTTPServer((args.host, args.port), Page)
+    print(f"http://{args.host}:{server.server_port}/", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -1,8 +1,9 @@
-"""doc/examples/search_page.py over some of the sample: what it answers, and, where there is a Chromium,
-how it looks there."""
+"""doc/examples/search_page.py over some of the sample, as compose.yaml beside it runs the page: what it answers, and,
+where there is a Chromium, how it looks there."""
 import html.parser
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,12 @@ import urllib.parse
 import urllib.request
 
 import client
+import yaml
 from client import ok, same
 from PIL import Image
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+EXAMPLES = os.path.join(TOP, 'doc', 'examples')
 ROWS = 3000
 WORDS = 'an unpleasant smell'
 VOID = {'meta', 'input', 'br', 'link', 'img', 'hr'}
@@ -63,20 +66,29 @@ def get(url):
     return code, Reader(text), text
 
 
-def sample():
-    """Makes the table of the demo with the sample's first rows."""
-    with client.connect(autocommit=True) as conn:
-        conn.execute('CREATE DATABASE web')
-    os.environ['PGDATABASE'] = 'web'
-    with client.psycopg.connect(autocommit=True) as conn:
-        conn.execute('CREATE EXTENSION grnnd CASCADE')
-        conn.execute('CREATE TABLE glosses (id int PRIMARY KEY, text text, embedding vector(384))')
-        made = subprocess.run([sys.executable, os.path.join(TOP, 'test/data/sample.py'), 'glosses'],
-                              stdout=subprocess.PIPE, check=True).stdout.splitlines(keepends=True)
-        with conn.cursor().copy('COPY glosses FROM STDIN') as copy:
-            copy.write(b''.join(made[:ROWS]))
-        conn.execute('CREATE INDEX glosses_embedding ON glosses USING grnnd (embedding vector_cosine_ops)')
-        conn.execute('ANALYZE glosses')
+def compose():
+    """The command of the page in doc/examples/compose.yaml, which is what is run here: [word...].  The rest of that file
+    names what there is: an image of the Containerfile, the sources, the page's port."""
+    with open(os.path.join(EXAMPLES, 'compose.yaml'), encoding='utf-8') as file:
+        services = yaml.safe_load(file)['services']
+    same(sorted(services), ['db', 'page'], 'compose: services')
+    build, page = services['db']['build'], services['page']
+    top = os.path.normpath(os.path.join(EXAMPLES, build['context']))
+    with open(os.path.join(top, build['dockerfile']), encoding='utf-8') as file:
+        ok(re.search(fr'^FROM .* AS {build["target"]}$', file.read(), re.M), 'compose: the image is one of the Containerfile')
+    (volume,), (port,) = page['volumes'], page['ports']
+    folder, inside, how = volume.split(':')
+    same((os.path.normpath(os.path.join(EXAMPLES, folder)), inside, how), (top, page['working_dir'], 'ro'), 'compose: the sources')
+    same(page['environment']['PGPASSWORD'], services['db']['environment']['POSTGRES_PASSWORD'], 'compose: one password')
+    same((page['environment']['PGHOST'], list(page['depends_on'])), ('db', ['db']), 'compose: the page finds the server')
+    shell, option, script = shlex.split(page['command'])
+    installs, _, command = script.partition(' && exec ')
+    same((shell, option, installs.split()[:2]), ('sh', '-c', ['pip', 'install']), 'compose: the command')
+    words = shlex.split(command)
+    same((words[words.index('--host') + 1], port.split(':')), ('0.0.0.0', ['127.0.0.1', '8080', '8080']), 'compose: the port')
+    words[words.index('--host') + 1] = '127.0.0.1'
+    words[words.index('--sample') + 1] = str(ROWS)
+    return [sys.executable, '-u'] + words[1:] + ['--port', '0']
 
 
 def answers(url):
@@ -135,10 +147,10 @@ def chromium(url):
 
 
 def main():
-    sample()
+    client.connect(autocommit=True).execute('CREATE DATABASE web')
+    os.environ['PGDATABASE'] = 'web'
     log = tempfile.TemporaryFile('w+')
-    server = subprocess.Popen([sys.executable, '-u', os.path.join(TOP, 'doc/examples/search_page.py'), '--port', '0'],
-                              stdout=subprocess.PIPE, stderr=log, text=True)
+    server = subprocess.Popen(compose(), cwd=TOP, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         url = server.stdout.readline().strip()
         ok(re.fullmatch(r'http://127\.0\.0\.1:\d+/', url), 'it says where it is', url)

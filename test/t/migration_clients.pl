@@ -1,6 +1,6 @@
 # Statements of users' libraries: psycopg, asyncpg, SQLAlchemy and Django with pgvector's types,
 # LangChain, LlamaIndex, and two benchmarks of vector databases.  Each of test/clients/with_*.py is
-# one of them (with_examples.py, with_page.py, with_web_page.py: the Python of doc/; with_drivers.py:
+# one of them (with_examples.py, with_page.py, with_photos.py, with_web_page.py: the Python of doc/; with_drivers.py:
 # test/bench/drivers) and prints "ok NAME" or "not ok NAME".
 #
 # CLIENTS is the folder with the libraries, which check.sh gets from PyPI.
