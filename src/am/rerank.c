@@ -3,8 +3,8 @@
  *
  * The search orders nodes by their stored vectors.  A bound tells the least distance that the row
  * may have: certainly, or likely (GrnFormInfo.deviations, GrnndType.likely_bound).  Nodes wait in
- * so->unread in the order of their bounds.  When a node is read, each row that the snapshot sees
- * becomes a candidate in so->heap with the value of the operator's own function.  The nearest
+ * `unread` in the order of their bounds.  When a node is read, each row that the snapshot sees
+ * becomes a candidate in results.heap with the value of the operator's own function.  The nearest
  * candidate may be returned as soon as no unread node has a smaller bound, so the number of wanted
  * rows need not be known.  All other steps, above all the lead of the search, are as in other
  * scans (scan.c).
@@ -13,7 +13,7 @@
  * then not know the rows' places in the table, and could not lock rows for SELECT ... FOR UPDATE.
  *
  * A node with an exact vector waits at its own distance and is not read.  A node with a chain is
- * read one record at a time, and waits in so->unread between two records, so that one of many
+ * read one record at a time, and waits in `unread` between two records, so that one of many
  * equal rows can be returned without reading all.  In the rest, nodes come from the sort of
  * scan_rest.c in the order of their bounds.  If the waiting rows exceed the scan's memory, all
  * unread rows are read, and the executor gets the remaining rows from a sort by exact values.
@@ -55,19 +55,20 @@ struct GrnndRerank
 	MemoryContext rows;			/* holds ReadRows */
 	MemoryContext lists;		/* holds arrays of TIDs, for ReadRows with several TIDs */
 	int			prefetch_left;	/* nodes for which prefetching goes on */
+	pairingheap *unread;		/* nodes whose rows are not in so->results.heap yet, by bounds */
 	bool		stopped;		/* no unread row is wanted */
 	Tuplesortstate *sorted;		/* (late, value, TID), or NULL */
 	TupleTableSlot *sorted_slot;
 };
 
-/* A row that was read, or the rows of a record that need not be read; in so->heap or so->late. */
+/* A row that was read, or the rows of a record that need not be read; in a heap of so->results. */
 typedef struct ReadRow
 {
 	ScanCandidate c;
 	uint8		tid[GRN_TID_BYTES]; /* the TID if there is only one */
 } ReadRow;
 
-/* A node with unread records of its chain, in so->unread.  c.tids is NULL. */
+/* A node with unread records of its chain, in `unread`.  c.tids is NULL. */
 typedef struct ChainReading
 {
 	ScanCandidate c;
@@ -95,7 +96,14 @@ grnnd_rerank_begin(IndexScanDesc scan)
 	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(ReadRow));
 	rr->lists = AllocSetContextCreate(so->context, "grnnd TIDs", ALLOCSET_SMALL_SIZES);
 	rr->prefetch_left = 0;
+	rr->unread = pairingheap_allocate(so->results.heap->ph_compare, NULL);
 	rr->stopped = false;
+}
+
+void
+grnnd_rerank_add(GrnndScan *so, ScanCandidate *r)
+{
+	pairingheap_add(so->rerank->unread, &r->node);
 }
 
 /* Prepares reading, before the first row is read. */
@@ -214,8 +222,8 @@ measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
 }
 
 /*
- * Adds TIDs of one record to so->heap.  of: their value; of->id is the record's id if the scan may
- * mark the record as killed, else GRN_INVALID_ID.
+ * Adds TIDs of one record to results.heap.  of: their value; of->id is the record's id if the scan
+ * may mark the record as killed, else GRN_INVALID_ID.
  */
 static void
 put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
@@ -233,7 +241,7 @@ put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 	row->c.ntids = ntids;
 	row->c.next = GRN_INVALID_ID;
 	row->c.tids = to;
-	pairingheap_add(so->heap, &row->c.node);
+	pairingheap_add(so->results.heap, &row->c.node);
 }
 
 /*
@@ -297,11 +305,11 @@ read_rows(IndexScanDesc scan)
 
 	if (rr->fetch == NULL)
 		begin_reading(scan);
-	for (uint32 i = 0; i < so->ntids; i++)
+	for (uint32 i = 0; i < so->now.ntids; i++)
 	{
 		bool		dead;
 
-		nrows += read_row(scan, so->tids + (Size) i * GRN_TID_BYTES, &dead);
+		nrows += read_row(scan, so->now.tids + (Size) i * GRN_TID_BYTES, &dead);
 		ndead += dead;
 	}
 	grnnd_note_dead(so, ndead);
@@ -311,8 +319,8 @@ read_rows(IndexScanDesc scan)
 }
 
 /*
- * Moves the current TIDs of a node into so->heap, and reads their rows unless `of` has an exact
- * value.  The node's chain is put back into so->unread.  Returns the number of candidates, at
+ * Moves the current TIDs of a node into results.heap, and reads their rows unless `of` has an exact
+ * value.  The node's chain is put back into `unread`.  Returns the number of candidates, at
  * least one: a candidate without TIDs takes the place of invisible rows.
  */
 static uint32
@@ -322,26 +330,26 @@ put_tids(IndexScanDesc scan, const ScanCandidate *of)
 	ScanCandidate all = *of;
 	uint32		nrows = 0;
 
-	if (!of->exact && so->ntids > 0)
+	if (!of->exact && so->now.ntids > 0)
 		nrows = read_rows(scan);
 	if (nrows == 0)
 	{
-		all.id = so->record;
-		put_row(so, &all, so->tids, of->exact ? so->ntids : 0);
+		all.id = so->now.record;
+		put_row(so, &all, so->now.tids, of->exact ? so->now.ntids : 0);
 		nrows = 1;
 	}
-	so->ntids = 0;
-	if (so->chain.next != GRN_INVALID_ID)
+	so->now.ntids = 0;
+	if (so->now.chain.next != GRN_INVALID_ID)
 	{
 		ChainReading *reading = MemoryContextAllocZero(so->context, sizeof(ChainReading));
 
 		reading->c.value = of->value;
 		reading->c.least = of->least;
 		reading->c.exact = of->exact;
-		reading->chain = so->chain;
-		pairingheap_add(so->unread, &reading->c.node);
-		memset(&so->chain, 0, sizeof(Chain));
-		so->chain.next = GRN_INVALID_ID;
+		reading->chain = so->now.chain;
+		pairingheap_add(so->rerank->unread, &reading->c.node);
+		memset(&so->now.chain, 0, sizeof(Chain));
+		so->now.chain.next = GRN_INVALID_ID;
 	}
 	return nrows;
 }
@@ -358,31 +366,34 @@ misses_pages(IndexScanDesc scan)
 
 	if (rr->fetch == NULL)
 		begin_reading(scan);
-	if (so->batch_taken == 1 && so->store.missing_left > 0)
+	if (so->batch.taken == 1 && so->store.missing_left > 0)
 		rr->prefetch_left = PREFETCH_NODES;
 	return rr->prefetch_left > 0;
 }
 
-/* Reads the nearest node in so->unread, or the next record of its chain. */
+/* Reads the nearest node in `unread`, or the next record of its chain. */
 static void
 read_waiting(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
-	ScanCandidate *r = pairingheap_container(ScanCandidate, node, pairingheap_remove_first(so->unread));
+	ScanCandidate *r = pairingheap_container(ScanCandidate, node, pairingheap_remove_first(rr->unread));
 	ScanCandidate of = *r;
 
 	if (r->tids == NULL)
 	{
-		so->chain = ((ChainReading *) r)->chain;
+		so->now.chain = ((ChainReading *) r)->chain;
 		pfree(r);
 		grnnd_read_chain(scan);
-		/* so->found counts rows that may be returned, so a further record of a chain adds to it */
-		so->found++;
+		/*
+		 * so->results.found counts rows that may be returned, so a further record of a chain adds
+		 * to it
+		 */
+		so->results.found++;
 	}
 	else
 	{
-		so->batch_taken++;
+		so->batch.taken++;
 		if (of.exact)
 			grnnd_prefetch_results(scan);
 		else if (misses_pages(scan))
@@ -391,13 +402,13 @@ read_waiting(IndexScanDesc scan)
 			grnnd_prefetch_rows(scan, rr->prefetch_width);
 		}
 		grnnd_remember_returned(so, of.id);
-		so->record = of.id;
-		so->tids = of.tids;
-		so->ntids = of.ntids;
-		grnnd_begin_chain(&so->chain, of.id, of.version, of.next);
+		so->now.record = of.id;
+		so->now.tids = of.tids;
+		so->now.ntids = of.ntids;
+		grnnd_begin_chain(&so->now.chain, of.id, of.version, of.next);
 	}
 	/* the search counted the node as one */
-	so->found += put_tids(scan, &of) - 1;
+	so->results.found += put_tids(scan, &of) - 1;
 }
 
 /*
@@ -408,14 +419,15 @@ static bool
 read_nearest(IndexScanDesc scan, const double *than)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	bool		waiting = !pairingheap_is_empty(so->unread);
+	pairingheap *unread = so->rerank->unread;
+	bool		waiting = !pairingheap_is_empty(unread);
 	double		bound = 0;
 	double		rest;
 
 	if (so->rerank->stopped)
 		return false;
 	if (waiting)
-		bound = pairingheap_container(ScanCandidate, node, pairingheap_first(so->unread))->value;
+		bound = pairingheap_container(ScanCandidate, node, pairingheap_first(unread))->value;
 	if (so->rest != NULL && grnnd_rest_bound(so, &rest) &&
 		(!waiting || float8_lt(rest, bound)))
 	{
@@ -424,7 +436,7 @@ read_nearest(IndexScanDesc scan, const double *than)
 		if (grnnd_next_rest(so))
 		{
 			/* the difference between an exact value and pgvector's value is unknown */
-			ScanCandidate of = {.value = so->value, .exact = so->exact,
+			ScanCandidate of = {.value = so->now.value, .exact = so->now.exact,
 				.least = -get_float8_infinity()};
 
 			(void) put_tids(scan, &of);
@@ -447,17 +459,18 @@ grnnd_rerank_stop(GrnndScan *so)
 void
 grnnd_rerank_rest(GrnndScan *so)
 {
-	pairingheap *keep = pairingheap_allocate(so->unread->ph_compare, NULL);
+	pairingheap *unread = so->rerank->unread;
+	pairingheap *keep = pairingheap_allocate(unread->ph_compare, NULL);
 
-	while (!pairingheap_is_empty(so->unread))
+	while (!pairingheap_is_empty(unread))
 	{
-		pairingheap_node *node = pairingheap_remove_first(so->unread);
+		pairingheap_node *node = pairingheap_remove_first(unread);
 
 		/* keep nodes whose chains are partly read */
 		if (pairingheap_container(ScanCandidate, node, node)->tids == NULL)
 			pairingheap_add(keep, node);
 	}
-	so->unread = keep;
+	so->rerank->unread = keep;
 }
 
 /* ---- more rows than memory holds ---- */
@@ -468,8 +481,8 @@ put_rows(GrnndScan *so, pairingheap *heap, bool late, TupleTableSlot *slot)
 	while (!pairingheap_is_empty(heap))
 	{
 		ScanCandidate *r = pairingheap_container(ScanCandidate, node, pairingheap_remove_first(heap));
-		bool		comes_late = late || (so->iterative != GRNND_ITERATIVE_RELAXED &&
-										  float8_lt(r->value, so->last));
+		bool		comes_late = late || (so->asked.iterative != GRNND_ITERATIVE_RELAXED &&
+										  float8_lt(r->value, so->results.last));
 
 		for (uint32 i = 0; i < r->ntids; i++)
 		{
@@ -509,9 +522,9 @@ sort_all(IndexScanDesc scan)
 	rr->sorted = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 									  work_mem, NULL, TUPLESORT_NONE);
 	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	put_rows(so, so->late, true, slot);
+	put_rows(so, so->results.late, true, slot);
 	do
-		put_rows(so, so->heap, false, slot);
+		put_rows(so, so->results.heap, false, slot);
 	while (read_nearest(scan, NULL));
 	ExecDropSingleTupleTableSlot(slot);
 	tuplesort_performsort(rr->sorted);
@@ -526,15 +539,11 @@ grnnd_next_sorted(GrnndScan *so)
 
 	if (!tuplesort_gettupleslot(rr->sorted, true, false, rr->sorted_slot, NULL))
 		return false;
-	so->value = DatumGetFloat8(slot_getattr(rr->sorted_slot, 2, &isnull));
+	so->now.value = DatumGetFloat8(slot_getattr(rr->sorted_slot, 2, &isnull));
 	tid = DatumGetInt64(slot_getattr(rr->sorted_slot, 3, &isnull));
-	so->exact = true;
-	so->record = GRN_INVALID_ID;
-	memcpy(so->buffer, &tid, GRN_TID_BYTES);
-	so->tids = so->buffer;
-	so->ntids = 1;
-	so->next_tid = 0;
-	so->taken++;
+	so->now.exact = true;
+	grnnd_take_row(so, GRN_INVALID_ID, &tid);
+	so->results.taken++;
 	return true;
 }
 
@@ -560,18 +569,18 @@ grnnd_rerank(IndexScanDesc scan)
 		/*
 		 * if LIMIT takes all found rows, read all nodes first, because a likely bound may be wrong
 		 */
-		if ((so->rest != NULL || so->found > so->wanted) && !pairingheap_is_empty(so->heap))
-			first = pairingheap_first(so->heap);
+		if ((so->rest != NULL || so->results.found > so->width.wanted) && !pairingheap_is_empty(so->results.heap))
+			first = pairingheap_first(so->results.heap);
 		if (!read_nearest(scan, first == NULL ? NULL :
 						  &pairingheap_const_container(ScanCandidate, node, first)->value))
 			break;
 		any = true;
 		if (MemoryContextMemAllocated(rr->rows, false) +
-			MemoryContextMemAllocated(rr->lists, false) >= so->memory_limit)
+			MemoryContextMemAllocated(rr->lists, false) >= so->asked.memory_limit)
 		{
-			if (!so->exhausted)
+			if (!so->search.exhausted)
 				grnnd_end_search(scan);
-			if (so->set_rows != NULL)
+			if (so->set.heap != NULL)
 				break;
 			sort_all(scan);
 		}
@@ -583,8 +592,8 @@ grnnd_rerank(IndexScanDesc scan)
 void
 grnnd_rerank_take(GrnndScan *so, ScanCandidate *r)
 {
-	memcpy(so->buffer, r->tids, (Size) r->ntids * GRN_TID_BYTES);
-	so->tids = so->buffer;
+	memcpy(so->now.buffer, r->tids, (Size) r->ntids * GRN_TID_BYTES);
+	so->now.tids = so->now.buffer;
 	grnnd_rerank_free(r);
 }
 

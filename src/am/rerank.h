@@ -8,13 +8,16 @@
 
 /* Begins the re-ranking of a scan: makes so->rerank, or reuses so->rerank of the last rescan. */
 extern void grnnd_rerank_begin(IndexScanDesc scan);
+/* Adds a node whose rows are to be read. */
+extern void grnnd_rerank_add(GrnndScan *so, ScanCandidate *r);
 /*
  * Reads rows of the table in the order of their likely bounds, until the nearest candidate in
- * so->heap is likely nearer than all unread rows, or all rows are read.  Nodes with exact vectors
- * are not read.  A record without a row visible to the snapshot gets a candidate without TIDs.
+ * results.heap is likely nearer than all unread rows, or all rows are read.  Nodes with exact
+ * vectors are not read.  A record without a row visible to the snapshot gets a candidate without
+ * TIDs.
  */
 extern void grnnd_rerank(IndexScanDesc scan);
-/* Makes a candidate from grnnd_rerank() in so->heap current, and frees the candidate. */
+/* Makes a candidate from grnnd_rerank() in so->results.heap current, and frees the candidate. */
 extern void grnnd_rerank_take(GrnndScan *so, ScanCandidate *r);
 /* Frees a candidate from grnnd_rerank(). */
 extern void grnnd_rerank_free(ScanCandidate *r);

@@ -101,14 +101,12 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 
 	grnnd_mark_killed(scan);
 	grnnd_note_scan(scan);
-	/* all memory of the search is in this context */
 	grnnd_end_rest(so);
 	grnnd_rerank_reset(so);
-	so->started = false;
-	so->search = NULL;
-	so->set_rows = NULL;
-	so->keys = orderbys;
+	/* all memory of the search is in this context */
 	MemoryContextReset(so->context);
+	memset(&so->started, 0, sizeof(GrnndScan) - offsetof(GrnndScan, started));
+	so->keys = orderbys;
 
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
@@ -143,7 +141,7 @@ static uint64 rest_visits(const GrnndScan *so);
 static uint64
 most_visits(const GrnndScan *so)
 {
-	return so->iterative == GRNND_ITERATIVE_OFF || so->max_visits > 0 ? 0 : rest_visits(so);
+	return so->asked.iterative == GRNND_ITERATIVE_OFF || so->asked.max_visits > 0 ? 0 : rest_visits(so);
 }
 
 /* Number of index pages with nodes. */
@@ -155,7 +153,7 @@ node_pages(const GrnndScan *so)
 	return (uint64) so->store.id_limit / l->per_page * l->span;
 }
 
-/* Begins a search for so->q at the entry points. */
+/* Begins a search for so->query.q at the entry points. */
 static void
 begin_search(IndexScanDesc scan)
 {
@@ -168,21 +166,21 @@ begin_search(IndexScanDesc scan)
 		.layout = &ix->layout,
 		.codec = &ix->codec,
 		.metric = ix->key.metric,
-		.ef = so->ef * grnnd_beam(ix),
-		.ef_exact = so->ef_exact,
-		.resumable = so->iterative != GRNND_ITERATIVE_OFF,
-		.memory_limit = so->memory_limit,
-		.dead_limit = DEAD_LIMIT(so->ef * grnnd_beam(ix)),
+		.ef = so->width.ef * grnnd_beam(ix),
+		.ef_exact = so->width.ef_exact,
+		.resumable = so->asked.iterative != GRNND_ITERATIVE_OFF,
+		.memory_limit = so->asked.memory_limit,
+		.dead_limit = DEAD_LIMIT(so->width.ef * grnnd_beam(ix)),
 		/*
 		 * reading the rest reads each page once for all of its records, and dead records cost
 		 * nothing
 		 */
 		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
-		.max_visits = so->set != NULL && so->max_visits == 0 ? most_visits(so) : so->max_visits,
-		.tests_per_visit = so->max_visits == 0 ? GRNND_TESTS_PER_VISIT : 0,
-		.keep_vectors = so->norms,
-		.skip_killed = so->skip_killed,
-		.share = so->set_share,
+		.max_visits = so->set.rows != NULL && so->asked.max_visits == 0 ? most_visits(so) : so->asked.max_visits,
+		.tests_per_visit = so->asked.max_visits == 0 ? GRNND_TESTS_PER_VISIT : 0,
+		.keep_vectors = so->query.norms,
+		.skip_killed = so->killed.skip,
+		.share = so->set.share,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
 	};
 	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
@@ -199,27 +197,40 @@ begin_search(IndexScanDesc scan)
 
 		TestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, BufferGetPage(buffer));
 		UnlockReleaseBuffer(buffer);
-		so->exhausted = true;
+		so->search.exhausted = true;
 		return;
 	}
 	if (grnnd_excluded_row(RelationGetRelid(scan->indexRelation)) != NULL)
 		grnnd_exclude_node(so, &params, ids, codes, factors, count,
 						   grnnd_excluded_row(RelationGetRelid(scan->indexRelation)));
 	if (grnnd_reads_all(so))
-		so->search = NULL;
+		so->search.run = NULL;
 	else if (!grnnd_filters_by_signature(so))
 	{
-		so->search = grn_search_begin(&params, &so->store.base, so->q);
+		so->search.run = grn_search_begin(&params, &so->store.base, so->query.q);
 		/* the search leaves out failing nodes, so it may miss rows behind them */
-		if (so->set != NULL && grn_has_codes(&ix->codec))
-			so->way = GRNND_WAY_GRAPH;
+		if (so->set.rows != NULL && grn_has_codes(&ix->codec))
+			so->search.way = GRNND_WAY_GRAPH;
 	}
 	else
-		so->search = grnnd_begin_filtered(scan, &params, most_visits(so));
-	if (so->search == NULL)
+		so->search.run = grnnd_begin_filtered(scan, &params, most_visits(so));
+	if (so->search.run == NULL)
 		grnnd_begin_rest(scan);
-	else if (so->way != GRNND_WAY_LIST)
-		grn_search_entries(so->search, ids, codes, factors, count);
+	else if (so->search.way != GRNND_WAY_LIST)
+		grn_search_entries(so->search.run, ids, codes, factors, count);
+}
+
+/* Takes the query's vector.  Returns false if no distance to the query has an order. */
+static bool
+has_query(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	ScanKey		key = &scan->orderByData[0];
+
+	if (key->sk_flags & SK_ISNULL)
+		return false;
+	so->query.q = palloc(so->ix->meta.dim * sizeof(float));
+	return grnnd_form_vector(&so->ix->key, so->ix->meta.column_dim, key->sk_argument, so->query.q, NULL);
 }
 
 /* Prepares a scan: takes the query from the scan key, and chooses between search and walk. */
@@ -261,78 +272,43 @@ begin_scan(IndexScanDesc scan)
 	 * arrays of this index's description (cache.h).
 	 */
 	keys = grnnd_all_keys(scan, &nkeys);
-	so->threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
+	so->asked.threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
 	so->ix = grnnd_index(index);
 	grnnd_store_init(&so->store, index, so->ix, so->context);
 	so->store.snapshot = scan->xs_snapshot;
-	so->buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
-						GRN_TID_BYTES);
+	so->now.buffer = palloc((Size) Max(so->ix->layout.chain_tids, so->ix->layout.tids_max) *
+							GRN_TID_BYTES);
 	so->filter = grnnd_make_filter(so->ix->attrs, so->ix->books, keys, nkeys);
 	grnnd_begin_set(scan);
-	so->iterative = grnnd_effective_iterative_scan();
-	so->max_visits = (uint64) grnnd_effective_max_scan_tuples();
+	so->asked.iterative = grnnd_effective_iterative_scan();
+	so->asked.max_visits = (uint64) grnnd_effective_max_scan_tuples();
 	/* a limit of at least all rows is no limit; the last page may be partly empty */
-	if (so->max_visits + so->ix->layout.per_page >= so->store.id_limit)
-		so->max_visits = 0;
-	so->memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
-	so->heap = pairingheap_allocate(compare_results, NULL);
-	so->late = pairingheap_allocate(compare_results, NULL);
-	so->unread = pairingheap_allocate(compare_results, NULL);
-	so->limit = NULL;
-	so->way = GRNND_WAY_CHECK;
-	so->reader = NULL;
-	so->visits_before = 0;
-	so->returned = NULL;
-	so->nreturned = 0;
-	so->returned_room = 0;
-	so->resumed = false;
-	so->taken = 0;
-	so->reads = 0;
-	so->found = 0;
-	so->nempty = 0;
-	so->last = -get_float8_infinity();
+	if (so->asked.max_visits + so->ix->layout.per_page >= so->store.id_limit)
+		so->asked.max_visits = 0;
+	so->asked.memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
+	so->results.heap = pairingheap_allocate(compare_results, NULL);
+	so->results.late = pairingheap_allocate(compare_results, NULL);
+	so->results.last = -get_float8_infinity();
 	grnnd_set_width(so);
-	so->exhausted = false;
-	so->batch_size = 0;
-	so->walk = false;
-	so->walk_null = false;
-	so->walk_id = 0;
-	so->ntids = 0;
-	so->next_tid = 0;
-	memset(&so->chain, 0, sizeof(Chain));
-	so->chain.next = GRN_INVALID_ID;
+	so->now.chain.next = GRN_INVALID_ID;
 	grnnd_begin_killed(scan);
 
 	if (so->filter != NULL && so->filter->nothing)
 	{
-		so->exhausted = true;
+		so->search.exhausted = true;
 		return;
 	}
-	if (scan->orderByData[0].sk_flags & SK_ISNULL)
-	{
-		so->walk = true;
-		so->walk_null = true;
-		if (so->set != NULL)
-			grnnd_tid_set_prepare(so->set);
-		return;
-	}
-	so->q = palloc(so->ix->meta.dim * sizeof(float));
-	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.column_dim,
-						   scan->orderByData[0].sk_argument, so->q, NULL))
-	{
-		/* a zero vector has no angle to any row */
-		so->walk = true;
-		if (so->set != NULL)
-			grnnd_tid_set_prepare(so->set);
-		return;
-	}
-	if (grnnd_set_is_small(so))
+	/* NULL has no distance to any row, and a zero vector has no angle */
+	so->walk = !has_query(scan);
+	if (!so->walk && grnnd_set_is_small(so))
 	{
 		grnnd_begin_set_rows(scan);
 		return;
 	}
-	if (so->set != NULL)
-		grnnd_tid_set_prepare(so->set);
+	if (so->set.rows != NULL)
+		grnnd_tid_set_prepare(so->set.rows);
+	if (so->walk)
+		return;
 	if (grnnd_offer_query(scan, so->ix))
 		grnnd_request_measurement(index);
 	if (grnnd_reranks(so->ix->key.type, so->ix->layout.form))
@@ -350,11 +326,11 @@ end_search(IndexScanDesc scan, const char *limit)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	so->exhausted = true;
-	if (so->iterative == GRNND_ITERATIVE_OFF)
+	so->search.exhausted = true;
+	if (so->asked.iterative == GRNND_ITERATIVE_OFF)
 		return;
-	if (so->max_visits > 0)
-		so->limit = limit;
+	if (so->asked.max_visits > 0)
+		so->search.limit = limit;
 	else
 		grnnd_begin_rest(scan);
 }
@@ -373,14 +349,29 @@ report_limit(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (so->limit == NULL || so->limit_reported)
+	if (so->search.limit == NULL || so->limit_reported)
 		return;
 	so->limit_reported = true;
 	ereport(NOTICE,
 			(errmsg("the scan of index \"%s\" ended at the limit of %s",
-					RelationGetRelationName(scan->indexRelation), so->limit),
+					RelationGetRelationName(scan->indexRelation), so->search.limit),
 			 errdetail("The query requested more rows, and the index may hold more."),
 			 errhint("Set grnnd.max_scan_tuples to 0 for no limit.")));
+}
+
+void
+grnnd_leave_search(GrnndScan *so, GrnndWay way)
+{
+	if (so->search.run != NULL)
+	{
+		so->search.visits_before += grn_search_visits(so->search.run);
+		grn_search_end(so->search.run);
+	}
+	else
+		so->search.way = way;
+	so->search.run = NULL;
+	so->search.exhausted = true;
+	so->batch.size = 0;
 }
 
 /*
@@ -393,20 +384,20 @@ static uint64
 rest_visits(const GrnndScan *so)
 {
 	uint64		visits = (uint64) grnnd_all_rows_cost(so->ix, so->store.id_limit);
-	uint64		wasted = so->search == NULL ? 0 : grn_search_wasted(so->search);
-	uint64		total = so->found + wasted;
+	uint64		wasted = so->search.run == NULL ? 0 : grn_search_wasted(so->search.run);
+	uint64		total = so->results.found + wasted;
 	uint64		cheap = wasted;
 
 	if (grnnd_set_serves(so))
 		return (uint64) Min((double) visits, ceil(grnnd_set_cost(so)));
 	if (!grnnd_has_stand_ins(so->ix->key.type))
-		cheap += so->nempty;
+		cheap += so->search.nempty;
 	if (total == 0 || visits <= node_pages(so))
 		return visits;
 	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / total);
 }
 
-/* Runs one more batch of the search, or sets so->exhausted. */
+/* Runs one more batch of the search, or sets so->search.exhausted. */
 static void
 run_batch(IndexScanDesc scan)
 {
@@ -418,61 +409,61 @@ run_batch(IndexScanDesc scan)
 	ScanCandidate *results;
 	uint8	   *tids;
 
-	if (so->resumed)
+	if (so->search.resumed)
 	{
-		uint64		visits = grn_search_visits(so->search);
+		uint64		visits = grn_search_visits(so->search.run);
 
-		if (visits >= (so->max_visits > 0 ? so->max_visits : rest_visits(so)))
+		if (visits >= (so->asked.max_visits > 0 ? so->asked.max_visits : rest_visits(so)))
 		{
 			end_search(scan, "grnnd.max_scan_tuples");
 			return;
 		}
-		if (so->iterative == GRNND_ITERATIVE_OFF ||
-			MemoryContextMemAllocated(so->context, false) >= so->memory_limit)
+		if (so->asked.iterative == GRNND_ITERATIVE_OFF ||
+			MemoryContextMemAllocated(so->context, false) >= so->asked.memory_limit)
 		{
 			end_search(scan, MEMORY_LIMIT);
 			return;
 		}
 	}
-	if (so->resumed && so->reader != NULL && !grnnd_list_more(so->reader))
+	if (so->search.resumed && so->list.reader != NULL && !grnnd_list_more(so->list.reader))
 	{
 		end_search(scan, "grnnd.max_scan_tuples");
 		return;
 	}
-	n = grn_search_run(so->search);
-	if (!so->resumed && grnnd_hand_over(scan))
-		n = grn_search_run(so->search);
-	if (!so->resumed && grnnd_set_serves(so) && grn_search_dry(so->search))
+	n = grn_search_run(so->search.run);
+	if (!so->search.resumed && grnnd_hand_over(scan))
+		n = grn_search_run(so->search.run);
+	if (!so->search.resumed && grnnd_set_serves(so) && grn_search_dry(so->search.run))
 	{
 		grnnd_begin_set_rows(scan);
 		return;
 	}
 	/* all rows of the groups read so far may be gone */
-	while (n == 0 && so->reader != NULL && grnnd_list_has_more(so->reader) &&
-		   !grn_search_truncated(so->search))
+	while (n == 0 && so->list.reader != NULL && grnnd_list_has_more(so->list.reader) &&
+		   !grn_search_truncated(so->search.run))
 	{
-		if (!grnnd_list_more(so->reader))
+		if (!grnnd_list_more(so->list.reader))
 		{
 			end_search(scan, "grnnd.max_scan_tuples");
 			return;
 		}
-		n = grn_search_run(so->search);
+		n = grn_search_run(so->search.run);
 	}
 	if (n == 0)
 	{
-		bool		truncated = grn_search_truncated(so->search);
-		bool		limited = so->max_visits > 0 &&
-			(!truncated || grn_search_visits(so->search) >= so->max_visits);
+		bool		truncated = grn_search_truncated(so->search.run);
+		bool		limited = so->asked.max_visits > 0 &&
+			(!truncated || grn_search_visits(so->search.run) >= so->asked.max_visits);
 
 		/* a search by signatures skips failing nodes, so it may miss rows behind them */
-		if (truncated || so->way == GRNND_WAY_GRAPH)
+		if (truncated || so->search.way == GRNND_WAY_GRAPH)
 			end_search(scan, limited ? "grnnd.max_scan_tuples" : MEMORY_LIMIT);
-		so->exhausted = true;
+		so->search.exhausted = true;
 		return;
 	}
 
-	found = grn_search_found(so->search);
-	if (!so->resumed)
+	found = grn_search_found(so->search.run);
+	if (!so->search.resumed)
 		grnnd_widen(so, found, n);
 	if (grnnd_reads_all(so))
 	{
@@ -498,26 +489,29 @@ run_batch(IndexScanDesc scan)
 		r->least = r->value;
 		if ((r->exact || grnnd_is_empty(r)) && grnnd_has_threshold(so))
 			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), 1);
-		so->nempty += grnnd_is_empty(r);
+		so->search.nempty += grnnd_is_empty(r);
 		r->tids = tids;
-		memcpy(tids, grn_search_tids(so->search) + (Size) f->tids * GRN_TID_BYTES, bytes);
+		memcpy(tids, grn_search_tids(so->search.run) + (Size) f->tids * GRN_TID_BYTES, bytes);
 		tids += bytes;
-		pairingheap_add(so->rerank != NULL ? so->unread : so->heap, &r->node);
+		if (so->rerank != NULL)
+			grnnd_rerank_add(so, r);
+		else
+			pairingheap_add(so->results.heap, &r->node);
 	}
 
-	so->found += n;
-	so->resumed = true;
-	so->batch = results;
-	so->batch_size = n;
-	so->batch_taken = 0;
-	so->batch_prefetched = 0;
+	so->results.found += n;
+	so->search.resumed = true;
+	so->batch.nodes = results;
+	so->batch.size = n;
+	so->batch.taken = 0;
+	so->batch.prefetched = 0;
 }
 
 /* Number of nodes with rows that the search has found, in units of the beam. */
 static double
 found_nodes(const GrnndScan *so)
 {
-	return (double) so->found / grnnd_beam(so->ix);
+	return (double) so->results.found / grnnd_beam(so->ix);
 }
 
 /* May the nearest result be returned before the next batch is run? */
@@ -526,28 +520,28 @@ is_due(const GrnndScan *so)
 {
 	double		found = found_nodes(so);
 
-	if (so->iterative == GRNND_ITERATIVE_OFF)
-		return so->taken < so->ef;
-	if (so->exhausted)
+	if (so->asked.iterative == GRNND_ITERATIVE_OFF)
+		return so->results.taken < so->width.ef;
+	if (so->search.exhausted)
 		return true;
 	/* dead nodes may have ended the first search early */
-	if (found < so->ef)
+	if (found < so->width.ef)
 		return false;
-	return so->taken < ceil(so->ef * so->first) + (found - so->ef) /
-		grnnd_expansions_per_row(&so->ix->codec, so->iterative == GRNND_ITERATIVE_STRICT);
+	return so->results.taken < ceil(so->width.ef * so->width.first) + (found - so->width.ef) /
+		grnnd_expansions_per_row(&so->ix->codec, so->asked.iterative == GRNND_ITERATIVE_STRICT);
 }
 
 void
 grnnd_remember_returned(GrnndScan *so, uint32 id)
 {
-	if (so->nreturned == so->returned_room)
+	if (so->results.nreturned == so->results.returned_room)
 	{
-		so->returned_room = Max(64, 2 * so->returned_room);
-		so->returned = so->returned == NULL
-			? palloc(so->returned_room * sizeof(uint32))
-			: repalloc_huge(so->returned, so->returned_room * sizeof(uint32));
+		so->results.returned_room = Max(64, 2 * so->results.returned_room);
+		so->results.returned = so->results.returned == NULL
+			? palloc(so->results.returned_room * sizeof(uint32))
+			: repalloc_huge(so->results.returned, so->results.returned_room * sizeof(uint32));
 	}
-	so->returned[so->nreturned++] = id;
+	so->results.returned[so->results.nreturned++] = id;
 }
 
 /* Makes the next node current.  Returns false at the end of the scan. */
@@ -562,7 +556,7 @@ next_result(IndexScanDesc scan)
 
 		if (so->rerank != NULL)
 			grnnd_rerank(scan);
-		if (so->set_rows != NULL)
+		if (so->set.heap != NULL)
 			return grnnd_next_set_row(so);
 		if (so->rerank == NULL && so->rest != NULL)
 			return grnnd_next_rest(so);
@@ -573,19 +567,19 @@ next_result(IndexScanDesc scan)
 			report_limit(scan);
 			return false;
 		}
-		if (!pairingheap_is_empty(so->heap))
-			r = pairingheap_container(ScanCandidate, node, pairingheap_first(so->heap));
+		if (!pairingheap_is_empty(so->results.heap))
+			r = pairingheap_container(ScanCandidate, node, pairingheap_first(so->results.heap));
 		if (r == NULL || !is_due(so))
 		{
-			if (!so->exhausted)
+			if (!so->search.exhausted)
 				run_batch(scan);
-			else if (r == NULL && so->limit == NULL && !pairingheap_is_empty(so->late))
+			else if (r == NULL && so->search.limit == NULL && !pairingheap_is_empty(so->results.late))
 			{
-				pairingheap *empty = so->heap;
+				pairingheap *empty = so->results.heap;
 
-				so->heap = so->late;
-				so->late = empty;
-				so->last = -get_float8_infinity();
+				so->results.heap = so->results.late;
+				so->results.late = empty;
+				so->results.last = -get_float8_infinity();
 			}
 			else
 			{
@@ -594,26 +588,26 @@ next_result(IndexScanDesc scan)
 			}
 			continue;
 		}
-		if (r->least > so->threshold)
+		if (r->least > so->asked.threshold)
 		{
-			if (so->iterative != GRNND_ITERATIVE_OFF && !so->exhausted &&
+			if (so->asked.iterative != GRNND_ITERATIVE_OFF && !so->search.exhausted &&
 				found_nodes(so) < GRNND_LEAST_WITHIN)
 			{
 				run_batch(scan);
 				continue;
 			}
 			/* all further results are beyond the threshold, except perhaps results in `late` */
-			pairingheap_reset(so->heap);
+			pairingheap_reset(so->results.heap);
 			grnnd_rerank_stop(so);
-			so->exhausted = true;
-			so->limit = NULL;
+			so->search.exhausted = true;
+			so->search.limit = NULL;
 			continue;
 		}
-		pairingheap_remove_first(so->heap);
-		so->taken++;
+		pairingheap_remove_first(so->results.heap);
+		so->results.taken++;
 		if (so->rerank == NULL)
 		{
-			so->batch_taken++;
+			so->batch.taken++;
 			grnnd_prefetch_results(scan);
 		}
 		/* a node without rows only held its place in the order */
@@ -623,25 +617,25 @@ next_result(IndexScanDesc scan)
 				grnnd_rerank_free(r);
 			continue;
 		}
-		if (so->iterative != GRNND_ITERATIVE_RELAXED && r->value < so->last)
+		if (so->asked.iterative != GRNND_ITERATIVE_RELAXED && r->value < so->results.last)
 		{
-			pairingheap_add(so->late, &r->node);
+			pairingheap_add(so->results.late, &r->node);
 			continue;
 		}
-		so->last = r->value;
-		so->value = r->value;
-		so->exact = r->exact;
-		so->record = r->id;
-		so->tids = r->tids;
-		so->ntids = r->ntids;
-		so->next_tid = 0;
+		so->results.last = r->value;
+		so->now.value = r->value;
+		so->now.exact = r->exact;
+		so->now.record = r->id;
+		so->now.tids = r->tids;
+		so->now.ntids = r->ntids;
+		so->now.next = 0;
 		if (so->rerank != NULL)
 		{
 			grnnd_rerank_take(so, r);
 			return true;
 		}
 		grnnd_remember_returned(so, r->id);
-		grnnd_begin_chain(&so->chain, r->id, r->version, r->next);
+		grnnd_begin_chain(&so->now.chain, r->id, r->version, r->next);
 		return true;
 	}
 }
@@ -652,16 +646,11 @@ next_result(IndexScanDesc scan)
 static bool
 next_walked(GrnndScan *so)
 {
-	while (so->walk_id < so->store.id_limit)
-	{
-		bool		any = grnnd_read_node(so);
-
-		so->value = get_float8_nan();
-		so->exact = true;
-		so->walk_id++;
-		if (any)
+	so->now.value = get_float8_nan();
+	so->now.exact = true;
+	while (so->walked < so->store.id_limit)
+		if (grnnd_read_node(so, so->walked++))
 			return true;
-	}
 	return false;
 }
 
@@ -673,8 +662,8 @@ store_values(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	so->distances[0].value = so->value;
-	so->distances[0].isnull = so->walk_null;
+	so->distances[0].value = so->now.value;
+	so->distances[0].isnull = (scan->orderByData[0].sk_flags & SK_ISNULL) != 0;
 	/*
 	 * further ORDER BY values are unknown: minus infinity makes the executor compute and sort them
 	 */
@@ -684,7 +673,7 @@ store_values(IndexScanDesc scan)
 		so->distances[i].isnull = false;
 	}
 	index_store_float8_orderby_distances(scan, so->types, so->distances,
-										 !so->exact || scan->numberOfOrderBys > 1);
+										 !so->now.exact || scan->numberOfOrderBys > 1);
 }
 
 bool
@@ -701,9 +690,9 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 		begin_scan(scan);
 	else
 		grnnd_note_killed(scan);
-	while (so->next_tid >= so->ntids)
+	while (so->now.next >= so->now.ntids)
 	{
-		if (so->chain.next != GRN_INVALID_ID)
+		if (so->now.chain.next != GRN_INVALID_ID)
 			grnnd_read_chain(scan);
 		else if (!(so->walk ? next_walked(so) : next_result(scan)))
 		{
@@ -713,13 +702,13 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	}
 	MemoryContextSwitchTo(old);
 
-	memcpy(&scan->xs_heaptid, so->tids + (Size) so->next_tid++ * GRN_TID_BYTES,
+	memcpy(&scan->xs_heaptid, so->now.tids + (Size) so->now.next++ * GRN_TID_BYTES,
 		   GRN_TID_BYTES);
 	grnnd_check_row(scan, &scan->xs_heaptid);
-	if (so->set != NULL)
+	if (so->set.rows != NULL)
 		grnnd_note_set_row(so, &scan->xs_heaptid);
 	/* rows that are read from the table have passed no test of the index */
-	scan->xs_recheck = so->filter != NULL && (so->filter->recheck || so->set_rows != NULL);
+	scan->xs_recheck = so->filter != NULL && (so->filter->recheck || so->set.heap != NULL);
 	store_values(scan);
 	return true;
 }

@@ -16,9 +16,9 @@ grnnd_measure_query(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	uint32		dim = so->ix->meta.dim;
 
-	so->q_norm = sqrt(grn_norm2(so->q, dim));
-	so->q_share = grn_own_query_share(&so->ix->layout, so->q);
-	so->norms = so->ix->key.metric->bound_by_norm &&
+	so->query.norm = sqrt(grn_norm2(so->query.q, dim));
+	so->query.share = grn_own_query_share(&so->ix->layout, so->query.q);
+	so->query.norms = so->ix->key.metric->bound_by_norm &&
 		(so->rerank != NULL || scan->numberOfOrderBys > 1 || grnnd_has_threshold(so));
 }
 
@@ -27,7 +27,7 @@ grnnd_found_norm(const GrnndScan *so, uint32 i)
 {
 	const GrnLayout *l = &so->ix->layout;
 
-	return so->norms ? sqrt(grn_own_norm2(l, grn_search_vector(so->search, i))) : 0;
+	return so->query.norms ? sqrt(grn_own_norm2(l, grn_search_vector(so->search.run, i))) : 0;
 }
 
 double
@@ -39,7 +39,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double
 	GrnBound	b = {
 		.compared = f->distance,
 		.error = f->error,
-		.query_norm = so->q_norm,
+		.query_norm = so->query.norm,
 		.norm = norm,
 		.dim = so->ix->meta.dim
 	};
@@ -51,7 +51,7 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double
 		return -get_float8_infinity();
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
-	b.error *= so->q_share * errors;
+	b.error *= so->query.share * errors;
 	if (form->rotated)
 		b.across = f->error;
 	return grnnd_has_stand_ins(type)

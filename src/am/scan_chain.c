@@ -55,7 +55,7 @@ take_chain(void *arg, const GrnRecord *rec, const void *vec)
 static void
 restart_chain(GrnndScan *so, uint32 gone)
 {
-	Chain	   *chain = &so->chain;
+	Chain	   *chain = &so->now.chain;
 
 	chain->times = gone == chain->gone ? chain->times + 1 : 1;
 	if (chain->times > MOST_TIMES)
@@ -71,7 +71,7 @@ restart_chain(GrnndScan *so, uint32 gone)
 static void
 remember_seen(GrnndScan *so, uint32 id)
 {
-	Chain	   *chain = &so->chain;
+	Chain	   *chain = &so->now.chain;
 
 	if (chain->nseen == chain->seen_room)
 	{
@@ -84,22 +84,57 @@ remember_seen(GrnndScan *so, uint32 id)
 }
 
 void
-grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id)
+grnnd_take_row(GrnndScan *so, uint32 record, const void *tid)
+{
+	memcpy(so->now.buffer, tid, GRN_TID_BYTES);
+	so->now.record = record;
+	so->now.tids = so->now.buffer;
+	so->now.ntids = 1;
+	so->now.next = 0;
+	so->now.chain.next = GRN_INVALID_ID;
+}
+
+/* Makes the TIDs of a record that pass the filter current.  The record's page must be locked. */
+static void
+take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id)
 {
 	const GrnLayout *l = &so->ix->layout;
 	uint32		n = rec->state == GRN_TIDS ? rec->ntids16 : rec->ntids;
 	const uint8 *tids = (const uint8 *) rec + l->off_tids;
 	const uint8 *attrs = grn_rec_attrs(l, rec);
 
-	if (so->skip_killed && (rec->flags & GRN_KILLED) != 0)
+	if (so->killed.skip && (rec->flags & GRN_KILLED) != 0)
 		return;
-	so->record = id;
-	so->ntids = 0;
+	so->now.record = id;
+	so->now.ntids = 0;
 	for (uint32 i = 0; i < n; i++)
 		if (so->filter == NULL ||
 			grn_row_passes(&so->filter->base, tids + (Size) i * GRN_TID_BYTES, attrs + i * l->attr_bytes))
-			memcpy(so->buffer + (Size) so->ntids++ * GRN_TID_BYTES,
+			memcpy(so->now.buffer + (Size) so->now.ntids++ * GRN_TID_BYTES,
 				   tids + (Size) i * GRN_TID_BYTES, GRN_TID_BYTES);
+}
+
+static void
+take_node(void *arg, const GrnRecord *rec, const void *vec)
+{
+	GrnndScan  *so = (GrnndScan *) arg;
+	uint32		id = so->now.chain.node;
+
+	if (rec->state != GRN_NODE)
+		return;
+	take_tids(so, rec, id);
+	grnnd_begin_chain(&so->now.chain, id, rec->version, rec->next);
+}
+
+bool
+grnnd_read_node(GrnndScan *so, uint32 id)
+{
+	so->now.tids = so->now.buffer;
+	so->now.ntids = 0;
+	so->now.next = 0;
+	grnnd_begin_chain(&so->now.chain, id, 0, GRN_INVALID_ID);
+	so->store.base.visit(&so->store.base, id, take_node, so);
+	return so->now.ntids > 0 || so->now.chain.next != GRN_INVALID_ID;
 }
 
 void
@@ -108,7 +143,7 @@ grnnd_read_chain(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
 	const GrnLayout *l = &so->ix->layout;
-	Chain	   *chain = &so->chain;
+	Chain	   *chain = &so->now.chain;
 	uint32		id = chain->next;
 	BlockNumber block = grnnd_node_block(so->ix, id);
 	Buffer		buffer;
@@ -116,9 +151,9 @@ grnnd_read_chain(IndexScanDesc scan)
 	bool		owned = false;
 
 	CHECK_FOR_INTERRUPTS();
-	so->ntids = 0;
-	so->next_tid = 0;
-	so->tids = so->buffer;
+	so->now.ntids = 0;
+	so->now.next = 0;
+	so->now.tids = so->now.buffer;
 
 	if (id >= so->store.id_limit)
 		so->store.id_limit = grnnd_id_limit(index, so->ix);
@@ -139,7 +174,7 @@ grnnd_read_chain(IndexScanDesc scan)
 			/* chain->next is checked when the scan reads that record */
 			if (grn_record_check(l, rec, id, GRN_MAX_NODES) != NULL)
 				grnnd_corrupt(index, block, "impossible chain of equal rows");
-			grnnd_take_tids(so, rec, id);
+			take_tids(so, rec, id);
 			chain->next = rec->next;
 		}
 	}
@@ -148,7 +183,7 @@ grnnd_read_chain(IndexScanDesc scan)
 	if (!owned)
 		restart_chain(so, id);
 	else if (chain->gone != GRN_INVALID_ID && was_seen(chain, id))
-		so->ntids = 0;
+		so->now.ntids = 0;
 	else
 		remember_seen(so, id);
 }

@@ -35,7 +35,7 @@
 static double
 candidates(const GrnndScan *so)
 {
-	return (double) so->ef * grnnd_beam(so->ix) / so->set_share;
+	return (double) so->width.ef * grnnd_beam(so->ix) / so->set.share;
 }
 
 /* Notes that no list serves the filter. */
@@ -57,17 +57,19 @@ choose_list(IndexScanDesc scan)
 	for (uint32 t = 0; t < so->filter->ntests && grnnd_has_lists(meta); t++)
 		for (uint32 c = 0; c < grnnd_filter_choices(so->filter, t); c++)
 		{
-			GrnndListChoice choice;
-			GrnndListed *listed = &choice.listed;
+			GrnndListed listed;
+			GrnndListWork work;
 
-			listed->n = grnnd_filter_ranks(so->filter, t, c, &listed->column, listed->ranks,
-										   GRNND_MOST_RANKS);
-			if (listed->n == 0)
+			listed.n = grnnd_filter_ranks(so->filter, t, c, &listed.column, listed.ranks,
+										  GRNND_MOST_RANKS);
+			if (listed.n == 0)
 				continue;
-			listed->covers = grnnd_ranks_cover(so->filter, t);
-			choice.work = grnnd_list_work(so->ix, grnnd_list_size(&so->store, listed), listed->n, candidates(so));
-			if (choice.work.cost < so->list.work.cost)
-				so->list = choice;
+			listed.covers = grnnd_ranks_cover(so->filter, t);
+			work = grnnd_list_work(so->ix, grnnd_list_size(&so->store, &listed), listed.n, candidates(so));
+			if (work.cost >= so->list.work.cost)
+				continue;
+			so->list.listed = listed;
+			so->list.work = work;
 		}
 }
 
@@ -85,22 +87,22 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 	params.closed = true;
 	if (so->list.work.pages > LONG_LIST)
 		params.ef += params.ef / 2;
-	params.max_visits = so->set != NULL ? graph->max_visits : 0;
+	params.max_visits = so->set.rows != NULL ? graph->max_visits : 0;
 	/* the list's own pages count as well */
 	if (params.wasted_limit > 0)
 		params.wasted_limit -= Min((uint64) so->list.work.pages, params.wasted_limit - 1);
-	params.patience = (uint32) Min(GRNND_GROUPS_PATIENCE * graph->ef / so->set_share, PG_INT32_MAX);
+	params.patience = (uint32) Min(GRNND_GROUPS_PATIENCE * graph->ef / so->set.share, PG_INT32_MAX);
 	params.nearest = params.patience / GRNND_ROWS_PER_NEAREST;
-	search = grn_search_begin(&params, &so->store.base, so->q);
-	so->reader = grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search);
-	if (so->reader == NULL || grn_search_truncated(search))
+	search = grn_search_begin(&params, &so->store.base, so->query.q);
+	so->list.reader = grnnd_list_read(&so->store, &so->list.listed, &so->filter->base, search);
+	if (so->list.reader == NULL || grn_search_truncated(search))
 	{
-		so->reader = NULL;
+		so->list.reader = NULL;
 		grn_search_end(search);
 		no_list(so);
 		return NULL;
 	}
-	so->way = GRNND_WAY_LIST;
+	so->search.way = GRNND_WAY_LIST;
 	return search;
 }
 
@@ -192,23 +194,23 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 		grnnd_cheapest_way(graph, so->list.work.cost, (double) most_visits) == GRNND_WAY_REST)
 		return NULL;
 	share = params->share;
-	params->share *= so->set_share;
-	so->graph = *params;
+	params->share *= so->set.share;
+	so->list.graph = *params;
 	params->max_visits = most_visits > 0 ? most_visits : params->max_visits;
-	search = grn_search_begin(params, &so->store.base, so->q);
+	search = grn_search_begin(params, &so->store.base, so->query.q);
 	if (sample->nfailing > 0)
 		graph = grnnd_graph_cost(ef, share, share_near(search, sample, so->ix->layout.code_bytes, share));
 	if (grnnd_cheapest_way(graph, so->list.work.cost, get_float8_infinity()) == GRNND_WAY_LIST)
 	{
-		so->graph.code_query = grn_search_code_query(search);
-		list = search_list(scan, &so->graph);
-		so->graph.code_query = NULL;
+		so->list.graph.code_query = grn_search_code_query(search);
+		list = search_list(scan, &so->list.graph);
+		so->list.graph.code_query = NULL;
 	}
 	if (list != NULL)
 		grn_search_end(search);
 	else
 	{
-		so->way = GRNND_WAY_GRAPH;
+		so->search.way = GRNND_WAY_GRAPH;
 		grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->count);
 	}
 	pfree(sample->codes);
@@ -222,18 +224,18 @@ grnnd_hand_over(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnSearch  *search;
 
-	if (so->way != GRNND_WAY_GRAPH || so->list.listed.n == 0 ||
-		!(grn_search_truncated(so->search) ||
-		  (grn_search_dry(so->search) && so->list.work.pages <= MOST_PAGES)))
+	if (so->search.way != GRNND_WAY_GRAPH || so->list.listed.n == 0 ||
+		!(grn_search_truncated(so->search.run) ||
+		  (grn_search_dry(so->search.run) && so->list.work.pages <= MOST_PAGES)))
 		return false;
-	if (so->graph.wasted_limit > 0)
-		so->graph.wasted_limit -= Min(grn_search_wasted(so->search), so->graph.wasted_limit - 1);
-	search = search_list(scan, &so->graph);
+	if (so->list.graph.wasted_limit > 0)
+		so->list.graph.wasted_limit -= Min(grn_search_wasted(so->search.run), so->list.graph.wasted_limit - 1);
+	search = search_list(scan, &so->list.graph);
 	if (search == NULL)
 		return false;
-	so->visits_before += grn_search_visits(so->search);
-	grn_search_end(so->search);
-	so->search = search;
-	so->way = GRNND_WAY_HANDED_OVER;
+	so->search.visits_before += grn_search_visits(so->search.run);
+	grn_search_end(so->search.run);
+	so->search.run = search;
+	so->search.way = GRNND_WAY_HANDED_OVER;
 	return true;
 }

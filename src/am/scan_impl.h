@@ -61,135 +61,164 @@ typedef struct Chain
 	uint32		steps;			/* steps since the (re)start, to detect a cycle */
 } Chain;
 
-typedef struct GrnndRerank GrnndRerank;
+/* ---- what a scan is asked for; fixed at its start ---- */
 
-/* The lists that cover a filter. */
-typedef struct GrnndListChoice
+/* Limits of the user and of the query (scan.c). */
+typedef struct GrnndAsked
 {
-	GrnndListed listed;			/* n = 0: no list */
-	GrnndListWork work;
-} GrnndListChoice;
+	int			iterative;		/* GrnndIterative */
+	Size		memory_limit;
+	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
+	double		threshold;		/* the greatest distance that the query accepts, or infinity */
+} GrnndAsked;
 
-/* A record as the rest sorts it. */
-typedef struct RestRow
+/* The query's vector (scan_bound.c). */
+typedef struct GrnndQuery
 {
-	GrnFound	found;			/* only distance, error and id are set */
-	double		norm;
-	int64		tid;			/* the record's only TID, or MANY_TIDS */
-} RestRow;
-
-typedef struct GrnndScan
-{
-	MemoryContext context;		/* all memory of one rescan */
-	bool		started;
-	const GrnndIndex *ix;
-	GrnndStore	store;
 	float	   *q;				/* [dim] */
-	double		q_norm;			/* |q| */
-	double		q_share;		/* grn_own_query_share() */
-	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
-	bool		norms;			/* bounds need the norms of rows: see grnnd_measure_query() */
+	double		norm;			/* |q| */
+	double		share;			/* grn_own_query_share() */
+	bool		norms;			/* bounds need the norms of rows */
+} GrnndQuery;
 
-	/* the search, and results that wait */
-	GrnSearch  *search;
-	int			iterative;		/* GrnndIterative; this field, ef and memory_limit are fixed at the
-								 * scan's start */
+/* The width of the search (scan_width.c). */
+typedef struct GrnndScanWidth
+{
 	uint32		ef;
 	uint32		ef_exact;		/* ef before LIMIT widened it */
 	uint32		ef_all;			/* of a recall target: ef_exact at which the scan reads all records
 								 * instead; 0: no target */
 	double		first;			/* rows returned after the first search, as a share of ef */
 	uint64		wanted;			/* rows that LIMIT asks for; 0: unknown */
-	Size		memory_limit;
-	uint64		max_visits;		/* grnnd.max_scan_tuples; 0: no limit */
-	pairingheap *heap;
-	GrnndRerank *rerank;		/* set if the scan reads found rows for their distances, else NULL */
-	GrnndRerank *reader_of_rows;	/* memory of rerank; survives rescans */
-	pairingheap *unread;		/* with rerank: nodes whose rows are not in `heap` yet, ordered by
-								 * bounds */
+} GrnndScanWidth;
+
+/* ---- sources of rows, and what comes between them and the executor ---- */
+
+/* The search (scan.c; scan_filter.c chooses its way). */
+typedef struct GrnndScanSearch
+{
+	GrnSearch  *run;			/* NULL: no search, or it has ended */
+	GrnndWay	way;
 	bool		resumed;		/* the first batch has been run */
-	uint64		taken;			/* nodes with rows taken from the heap */
-	uint64		found;			/* nodes found by the search */
-	uint64		nempty;			/* nodes among them without rows for this scan */
-	double		last;			/* value of the last returned row */
-	ScanKey		keys;			/* the array of ORDER BY keys, which identifies the plan node */
-	double		threshold;		/* the greatest distance that the query accepts, or infinity */
 	bool		exhausted;		/* no batch is left to run */
-	pairingheap *late;			/* strict order: candidates found after a farther row was returned */
+	uint64		nempty;			/* nodes found that have no rows for this scan */
+	uint64		visits_before;	/* visits of searches that have ended */
 	const char *limit;			/* name of the setting that ended the search, or NULL */
-	bool		limit_reported; /* the NOTICE about the limit was raised; survives rescans */
-	uint64		reads;			/* rows of the table read for their distances */
-	GrnndWork	work;			/* work of earlier scans; survives rescans */
+} GrnndScanSearch;
+
+/* The lists that cover a filter (scan_filter.c). */
+typedef struct GrnndScanList
+{
+	GrnndListed listed;			/* n = 0: no list */
+	GrnndListWork work;
+	GrnndListReader *reader;	/* reader of the list that the search uses, or NULL */
+	GrnSearchParams graph;		/* parameters of the graph search that a list may replace */
+} GrnndScanList;
+
+/* The rows of a bitmap of other indexes (scan_tids.c). */
+typedef struct GrnndScanSet
+{
+	GrnndTidSet *rows;			/* rows that may be returned; NULL: all */
+	double		size;			/* rows of the set, about */
+	double		share;			/* of the index's rows in the set, about; 1: no set */
+	bool		filtered;		/* the executor drops rows that are not in the bitmap */
+	struct SetRow *heap;		/* [n] the set's rows, read from the table, or NULL */
+	Size		n;
+	uint64	   *returned;		/* [nreturned] addresses of returned rows */
+	Size		nreturned;
+	Size		returned_room;
+} GrnndScanSet;
+
+/* Nodes and rows found that wait in order, and what was returned of them. */
+typedef struct GrnndResults
+{
+	pairingheap *heap;
+	pairingheap *late;			/* strict order: candidates found after a farther row was returned */
+	double		last;			/* value of the last returned row */
+	uint64		found;			/* candidates found */
+	uint64		taken;			/* candidates with rows taken from the heap */
 	uint32	   *returned;		/* [nreturned] ids of returned nodes */
 	uint32		nreturned;
 	uint32		returned_room;
+} GrnndResults;
 
-	/* with a filter */
-	GrnndWay	way;
-	GrnndListChoice list;
-	GrnndListReader *reader;	/* reader of the list that the search uses, or NULL */
-	GrnSearchParams graph;		/* parameters of the graph search that a list may replace */
-	uint64		visits_before;	/* visits of that graph search */
+/* The last batch of the search, for prefetching rows of the table (scan_rows.c). */
+typedef struct GrnndBatch
+{
+	const ScanCandidate *nodes; /* [size], nearest first */
+	uint32		size;
+	uint32		taken;			/* results taken from the heap */
+	uint32		prefetched;		/* number of leading results whose rows were prefetched */
+} GrnndBatch;
 
-	/* with a bitmap of other indexes */
-	GrnndTidSet *set;			/* rows that may be returned; NULL: all */
-	double		set_size;		/* rows of the set, about */
-	double		set_share;		/* of the index's rows in the set, about; 1: no set */
-	bool		set_filtered;	/* the executor drops rows that are not in the bitmap */
-	struct SetRow *set_rows;	/* [nset_rows] heap of the set's rows, read from the table, or NULL */
-	Size		nset_rows;
-	uint64	   *returned_tids;	/* [nreturned_tids] addresses of returned rows */
-	Size		nreturned_tids;
-	Size		returned_tids_room;
-
-	/* the rest, sorted: (late, value, id and a bit for exact values, TID) */
-	Tuplesortstate *rest;
-	TupleTableSlot *rest_slot;
-	bool		rest_waits;		/* rest_slot holds a node that is not returned yet */
-	RestRow    *rest_rows;		/* [nrest_rows] records of the current page */
-	uint32		nrest_rows;
-	void	   *rest_query;		/* the query by grn_query_make(), or NULL */
-	uint32		rest_id;		/* id of the record being measured */
-
-	/* the last batch, for prefetching rows of the table */
-	const ScanCandidate *batch; /* [batch_size], nearest first */
-	uint32		batch_size;
-	uint32		batch_taken;	/* results of the batch taken from the heap */
-	uint32		batch_prefetched;	/* number of leading results whose rows were prefetched */
-
-	/* for queries without distances (walk): all nodes, by id */
-	bool		walk;
-	bool		walk_null;		/* the query is NULL; otherwise distances are NaN */
-	uint32		walk_id;		/* the node for grnnd_read_node() */
-
-	/* the current node, whose TIDs are being returned */
+/* The record whose TIDs are being returned (scan_chain.c). */
+typedef struct GrnndCurrent
+{
 	double		value;
 	bool		exact;
-	const uint8 *tids;
+	uint32		record;			/* the record's id, or GRN_INVALID_ID */
+	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
 	uint32		ntids;
-	uint32		next_tid;
+	uint32		next;			/* the next TID */
 	Chain		chain;
 	uint8	   *buffer;			/* room for the TIDs of one record */
+} GrnndCurrent;
 
-	/* rows that are dead to every transaction */
-	bool		skip_killed;	/* the snapshot may rely on GRN_KILLED */
+/* Rows that are dead to every transaction (scan_killed.c). */
+typedef struct GrnndKilled
+{
+	bool		skip;			/* the snapshot may rely on GRN_KILLED */
+	bool		all;			/* all TIDs of the record returned so far are dead */
 	XLogRecPtr	begun_at;		/* end of the WAL at the scan's start; invalid: the scan sets no
 								 * GRN_KILLED */
-	uint32		record;			/* the record whose TIDs are being returned, or GRN_INVALID_ID */
-	bool		all_killed;		/* all TIDs of the record returned so far are dead */
-	uint32		ndead_tids;		/* number of dead TIDs that the executor has found */
-	uint64	   *killed;			/* [nkilled] records to mark: id << 32 | number of dead TIDs; only
-								 * the first ones found */
-	uint32		nkilled;
+	uint32		ndead;			/* number of dead TIDs that the executor has found */
+	uint64	   *records;		/* [n] records to mark: id << 32 | number of dead TIDs; only the
+								 * first ones found */
+	uint32		n;
+} GrnndKilled;
 
+typedef struct GrnndRest GrnndRest;
+typedef struct GrnndRerank GrnndRerank;
+
+typedef struct GrnndScan
+{
+	/* survive rescans */
+	MemoryContext context;		/* all memory of one rescan */
+	ScanKey		keys;			/* the array of ORDER BY keys, which identifies the plan node */
+	GrnndRerank *reader_of_rows;	/* memory of rerank */
+	GrnndWork	work;			/* work of earlier scans */
+	bool		limit_reported; /* the NOTICE about the limit was raised */
 	Oid		   *types;			/* types of the ORDER BY values */
 	IndexOrderByDistance *distances;
+
+	/* zeroed by a rescan, from `started` on */
+	bool		started;
+	const GrnndIndex *ix;
+	GrnndStore	store;
+	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
+	GrnndAsked	asked;
+	GrnndQuery	query;
+	GrnndScanWidth width;
+	GrnndKilled killed;
+	GrnndScanSearch search;
+	GrnndScanList list;
+	GrnndScanSet set;
+	GrnndRest  *rest;			/* rows that the search has not returned; NULL: not begun */
+	bool		walk;			/* the query has no distances: the scan returns all nodes by id */
+	uint32		walked;			/* the walk's next node */
+	GrnndRerank *rerank;		/* set if the scan reads found rows for their distances, else NULL */
+	GrnndResults results;
+	GrnndBatch	batch;
+	GrnndCurrent now;
+	uint64		reads;			/* rows of the table read for their distances */
 } GrnndScan;
 
 /* ---- scan.c, for rerank.c and scan_rest.c ---- */
 
-/* Adds a node to so->returned; the rest skips these nodes. */
+/* Adds a node to so->results.returned; the rest skips these nodes. */
 extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
+/* Ends the search, if there is one.  way: the scan's way if there is none. */
+extern void grnnd_leave_search(GrnndScan *so, GrnndWay way);
 /*
  * Ends a search that has used up its memory.  Begins the rest, or ends the scan if the user has
  * set a limit.
@@ -283,7 +312,7 @@ extern void grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid);
 
 /* ---- scan_bound.c ---- */
 
-/* Computes the norms of so->q that bounds need. */
+/* Computes the norms of the query that bounds need. */
 extern void grnnd_measure_query(IndexScanDesc scan);
 /* The norm of the search's found vector i; 0 if bounds need no norms. */
 extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
@@ -339,7 +368,7 @@ extern double grnnd_threshold(ScanKey keys, ScanKey key);
 static inline bool
 grnnd_has_threshold(const GrnndScan *so)
 {
-	return so->threshold < get_float8_infinity();
+	return so->asked.threshold < get_float8_infinity();
 }
 
 /* Has the expression one value for a whole scan of the relation?  True for NULL. */
@@ -364,8 +393,10 @@ extern uint64 grnnd_limit(ScanKey keys, bool *filtered);
 
 /* ---- scan_chain.c ---- */
 
-/* Makes the TIDs of a record that pass the filter current.  The record's page must be locked. */
-extern void grnnd_take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id);
+/* Makes one TID of a record current, or of GRN_INVALID_ID if the record is unknown. */
+extern void grnnd_take_row(GrnndScan *so, uint32 record, const void *tid);
+/* Makes the TIDs of a node current.  Returns false if the node has no rows. */
+extern bool grnnd_read_node(GrnndScan *so, uint32 id);
 /* Begins the chain of a node.  next: its first record, or GRN_INVALID_ID. */
 extern void grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next);
 /* Makes the TIDs of the chain's next record current; the record may have none. */
@@ -373,10 +404,6 @@ extern void grnnd_read_chain(IndexScanDesc scan);
 
 /* ---- scan_rest.c ---- */
 
-/* Makes the TIDs of node walk_id current.  Returns false if the node has no rows. */
-extern bool grnnd_read_node(GrnndScan *so);
-/* Ends the search, if there is one.  way: the scan's way if there is none. */
-extern void grnnd_leave_search(GrnndScan *so, GrnndWay way);
 /* Ends the search, and reads and sorts all nodes not returned yet. */
 extern void grnnd_begin_rest(IndexScanDesc scan);
 /* Makes the next node of the rest current.  Returns false at the end. */

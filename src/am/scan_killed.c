@@ -34,13 +34,10 @@ grnnd_begin_killed(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	so->skip_killed = scan->ignore_killed_tuples;
+	so->killed.skip = scan->ignore_killed_tuples;
 	/* pages of an index without WAL do not advance their LSN */
-	so->begun_at = so->skip_killed && RelationNeedsWAL(scan->indexRelation)
+	so->killed.begun_at = so->killed.skip && RelationNeedsWAL(scan->indexRelation)
 		? GetXLogInsertRecPtr() : InvalidXLogRecPtr;
-	so->ndead_tids = 0;
-	so->killed = NULL;
-	so->nkilled = 0;
 }
 
 /*
@@ -50,13 +47,13 @@ grnnd_begin_killed(IndexScanDesc scan)
 static void
 remember_killed(GrnndScan *so)
 {
-	if (so->nkilled == MOST_KILLED || so->record == GRN_INVALID_ID)
+	if (so->killed.n == MOST_KILLED || so->now.record == GRN_INVALID_ID)
 		return;
-	if (so->killed == NULL)
-		so->killed = palloc(LEAST_ROOM * sizeof(uint64));
-	else if (so->nkilled >= LEAST_ROOM && (so->nkilled & (so->nkilled - 1)) == 0)
-		so->killed = repalloc(so->killed, 2 * so->nkilled * sizeof(uint64));
-	so->killed[so->nkilled++] = (uint64) so->record << 32 | so->ntids;
+	if (so->killed.records == NULL)
+		so->killed.records = palloc(LEAST_ROOM * sizeof(uint64));
+	else if (so->killed.n >= LEAST_ROOM && (so->killed.n & (so->killed.n - 1)) == 0)
+		so->killed.records = repalloc(so->killed.records, 2 * so->killed.n * sizeof(uint64));
+	so->killed.records[so->killed.n++] = (uint64) so->now.record << 32 | so->now.ntids;
 }
 
 void
@@ -64,21 +61,21 @@ grnnd_note_killed(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (XLogRecPtrIsInvalid(so->begun_at))
+	if (XLogRecPtrIsInvalid(so->killed.begun_at))
 		return;
-	so->all_killed = scan->kill_prior_tuple && (so->next_tid == 1 || so->all_killed);
-	so->ndead_tids += scan->kill_prior_tuple;
-	if (so->all_killed && so->next_tid == so->ntids)
+	so->killed.all = scan->kill_prior_tuple && (so->now.next == 1 || so->killed.all);
+	so->killed.ndead += scan->kill_prior_tuple;
+	if (so->killed.all && so->now.next == so->now.ntids)
 		remember_killed(so);
 }
 
 void
 grnnd_note_dead(GrnndScan *so, uint32 ndead)
 {
-	if (XLogRecPtrIsInvalid(so->begun_at))
+	if (XLogRecPtrIsInvalid(so->killed.begun_at))
 		return;
-	so->ndead_tids += ndead;
-	if (ndead > 0 && ndead == so->ntids)
+	so->killed.ndead += ndead;
+	if (ndead > 0 && ndead == so->now.ntids)
 		remember_killed(so);
 }
 
@@ -107,7 +104,7 @@ lock_unchanged(IndexScanDesc scan, BlockNumber block)
 		return InvalidBuffer;
 	}
 	grnnd_check_page(scan->indexRelation, buffer, GRNND_NODES);
-	if (PageIsNew(BufferGetPage(buffer)) || PageGetLSN(BufferGetPage(buffer)) > so->begun_at)
+	if (PageIsNew(BufferGetPage(buffer)) || PageGetLSN(BufferGetPage(buffer)) > so->killed.begun_at)
 	{
 		UnlockReleaseBuffer(buffer);
 		return InvalidBuffer;
@@ -169,14 +166,14 @@ grnnd_mark_killed(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	uint32		done = 0;
 
-	if (!so->started || so->nkilled == 0 || so->ndead_tids < LEAST_DEAD_TIDS)
+	if (!so->started || so->killed.n == 0 || so->killed.ndead < LEAST_DEAD_TIDS)
 		return;
 	grnnd_test_point("scan-kill");
-	qsort(so->killed, so->nkilled, sizeof(uint64), compare_killed);
-	while (done < so->nkilled)
+	qsort(so->killed.records, so->killed.n, sizeof(uint64), compare_killed);
+	while (done < so->killed.n)
 	{
 		CHECK_FOR_INTERRUPTS();
-		done += mark_pages(scan, so->killed + done, so->nkilled - done);
+		done += mark_pages(scan, so->killed.records + done, so->killed.n - done);
 	}
-	so->nkilled = 0;
+	so->killed.n = 0;
 }

@@ -70,8 +70,8 @@ list_pages(const GrnndScan *so)
 {
 	const GrnLayout *l = &so->ix->layout;
 
-	return so->reader == NULL ? 0
-		: grnnd_list_records_read(so->reader) * l->span / l->per_page + so->list.listed.n;
+	return so->list.reader == NULL ? 0
+		: grnnd_list_records_read(so->list.reader) * l->span / l->per_page + so->list.listed.n;
 }
 
 /* The work of a scan that has started. */
@@ -80,19 +80,19 @@ work_of(const GrnndScan *so)
 {
 	GrnndWork	work = {.scans = 1};
 
-	work.ef = so->ef;
-	work.visits = so->visits_before +
-		(so->search != NULL ? grn_search_visits(so->search) : 0);
+	work.ef = so->width.ef;
+	work.visits = so->search.visits_before +
+		(so->search.run != NULL ? grn_search_visits(so->search.run) : 0);
 	work.list_pages = list_pages(so);
 	work.pages = so->store.pages + work.list_pages;
 	work.reads = so->reads;
 	work.rests = so->rest != NULL;
-	work.bitmaps = so->way == GRNND_WAY_SET || so->set_rows != NULL;
-	work.method = way_names[so->filter != NULL || so->way == GRNND_WAY_REST ? so->way
+	work.bitmaps = so->search.way == GRNND_WAY_SET || so->set.heap != NULL;
+	work.method = way_names[so->filter != NULL || so->search.way == GRNND_WAY_REST ? so->search.way
 							: GRNND_WAY_GRAPH];
-	if (so->rest != NULL && so->way != GRNND_WAY_REST)
+	if (so->rest != NULL && so->search.way != GRNND_WAY_REST)
 		work.then = way_names[GRNND_WAY_REST];
-	if (so->set_rows != NULL && so->way != GRNND_WAY_SET)
+	if (so->set.heap != NULL && so->search.way != GRNND_WAY_SET)
 		work.then = way_names[GRNND_WAY_SET];
 	return work;
 }
@@ -159,7 +159,7 @@ grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *i
 	plain.resumable = false;
 	plain.filter = NULL;
 	so->store.absent = NULL;
-	s = grn_search_begin(&plain, &so->store.base, so->q);
+	s = grn_search_begin(&plain, &so->store.base, so->query.q);
 	grn_search_entries(s, ids, codes, factors, count);
 	n = grn_search_run(s);
 	for (uint32 i = 0; i < n; i++)

@@ -19,27 +19,31 @@
 #include "am/rerank.h"
 #include "graph/space.h"
 
-static void
-take_record(void *arg, const GrnRecord *rec, const void *vec)
+struct GrnndRest
 {
-	GrnndScan  *so = (GrnndScan *) arg;
+	Tuplesortstate *sort;		/* (late, value, id and a bit for exact values, TID) */
+	TupleTableSlot *slot;
+	bool		waits;			/* the slot holds a node that is not returned yet */
+};
 
-	if (rec->state != GRN_NODE)
-		return;
-	grnnd_take_tids(so, rec, so->walk_id);
-	grnnd_begin_chain(&so->chain, so->walk_id, rec->version, rec->next);
-}
-
-bool
-grnnd_read_node(GrnndScan *so)
+/* A record as the rest sorts it. */
+typedef struct RestRow
 {
-	so->tids = so->buffer;
-	so->ntids = 0;
-	so->next_tid = 0;
-	so->chain.next = GRN_INVALID_ID;
-	so->store.base.visit(&so->store.base, so->walk_id, take_record, so);
-	return so->ntids > 0 || so->chain.next != GRN_INVALID_ID;
-}
+	GrnFound	found;			/* only distance, error and id are set */
+	double		norm;
+	int64		tid;			/* the record's only TID, or MANY_TIDS */
+} RestRow;
+
+/* The records of a page while the rest reads them. */
+typedef struct Reading
+{
+	GrnndScan  *so;
+	void	   *query;			/* the query by grn_query_make(), or NULL */
+	RestRow    *rows;			/* [nrows] */
+	uint32		nrows;
+	uint32		id;				/* the record being measured */
+	uint32		skip;			/* position in so->results.returned */
+} Reading;
 
 /* In place of a TID: the node has several TIDs or a chain and must be visited again. */
 #define MANY_TIDS (-1)
@@ -48,14 +52,15 @@ grnnd_read_node(GrnndScan *so)
 static void
 measure_record(void *arg, const GrnRecord *rec, const void *vec)
 {
-	GrnndScan  *so = (GrnndScan *) arg;
+	Reading    *r = (Reading *) arg;
+	const GrnndScan *so = r->so;
 	const GrnLayout *l = &so->ix->layout;
 	GrnComparison comparison = so->ix->key.metric->comparison;
-	RestRow    *row = &so->rest_rows[so->nrest_rows];
+	RestRow    *row = &r->rows[r->nrows];
 
 	if (rec->state != GRN_NODE)
 		return;
-	if (so->skip_killed && (rec->flags & GRN_KILLED) != 0 && rec->next == GRN_INVALID_ID)
+	if (so->killed.skip && (rec->flags & GRN_KILLED) != 0 && rec->next == GRN_INVALID_ID)
 		return;
 	row->tid = MANY_TIDS;
 	if (rec->ntids == 1 && rec->next == GRN_INVALID_ID)
@@ -67,21 +72,21 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 		memcpy(&row->tid, (const uint8 *) rec + l->off_tids, GRN_TID_BYTES);
 	}
 	row->found.error = rec->error;
-	row->found.distance = so->rest_query != NULL
-		? grn_query_compare(comparison, l->form, so->rest_query, vec, l->dim)
-		: grn_compare(comparison, l->form, so->q, vec, l->dim);
+	row->found.distance = r->query != NULL
+		? grn_query_compare(comparison, l->form, r->query, vec, l->dim)
+		: grn_compare(comparison, l->form, so->query.q, vec, l->dim);
 	row->norm = 0;
-	if (so->norms)
+	if (so->query.norms)
 		row->norm = sqrt(grn_own_norm2(l, vec));
-	row->found.id = so->rest_id;
-	so->nrest_rows++;
+	row->found.id = r->id;
+	r->nrows++;
 }
 
-/* Measures the records of a page that were not returned.  *skip: position in so->returned. */
+/* Measures the records of a page that were not returned. */
 static void
-measure_page(IndexScanDesc scan, uint32 first, uint32 *skip)
+measure_page(IndexScanDesc scan, Reading *r, uint32 first)
 {
-	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndScan  *so = r->so;
 	const GrnLayout *l = &so->ix->layout;
 	Buffer		buffer = InvalidBuffer;
 	Page		page = NULL;
@@ -95,16 +100,16 @@ measure_page(IndexScanDesc scan, uint32 first, uint32 *skip)
 		page = BufferGetPage(buffer);
 		TestForOldSnapshot(scan->xs_snapshot, scan->indexRelation, page);
 	}
-	so->nrest_rows = 0;
+	r->nrows = 0;
 	for (uint32 id = first; id < first + l->per_page; id++)
 	{
-		while (*skip < so->nreturned && so->returned[*skip] < id)
-			(*skip)++;
-		if (*skip < so->nreturned && so->returned[*skip] == id)
+		while (r->skip < so->results.nreturned && so->results.returned[r->skip] < id)
+			r->skip++;
+		if (r->skip < so->results.nreturned && so->results.returned[r->skip] == id)
 			continue;
-		so->rest_id = id;
+		r->id = id;
 		if (page == NULL)
-			so->store.base.visit(&so->store.base, id, measure_record, so);
+			so->store.base.visit(&so->store.base, id, measure_record, r);
 		else if (!PageIsNew(page))
 		{
 			const GrnRecord *rec = grnnd_page_record(page, so->ix, id - first);
@@ -113,7 +118,7 @@ measure_page(IndexScanDesc scan, uint32 first, uint32 *skip)
 
 			if (what != NULL)
 				grnnd_corrupt(scan->indexRelation, grnnd_node_block(so->ix, id), what);
-			measure_record(so, rec, (const char *) rec + l->off_vec);
+			measure_record(r, rec, (const char *) rec + l->off_vec);
 		}
 	}
 	if (page != NULL)
@@ -130,32 +135,31 @@ sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
 
 	ExecClearTuple(slot);
 	slot->tts_values[0] = Float8GetDatum(so->rerank == NULL &&
-										 so->iterative == GRNND_ITERATIVE_STRICT &&
-										 value < so->last);
+										 so->asked.iterative == GRNND_ITERATIVE_STRICT &&
+										 value < so->results.last);
 	slot->tts_values[1] = Float8GetDatum(value);
 	slot->tts_values[2] = Int64GetDatum((int64) row->found.id << 1 | exact);
 	slot->tts_values[3] = Int64GetDatum(row->tid);
 	memset(slot->tts_isnull, 0, 4 * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
-	tuplesort_puttupleslot(so->rest, slot);
+	tuplesort_puttupleslot(so->rest->sort, slot);
 }
 
 /*
  * Prepares the query for comparisons with stored vectors.  Without preparation grn_compare() would
- * rotate the query for each record: 1.7 s instead of 0.1 s for 20,800 sketches.
+ * rotate the query for each record: 1.7 s instead of 0.1 s for 20,800 sketches.  NULL: not needed.
  */
-static void
-make_query(GrnndScan *so)
+static void *
+make_query(const GrnndScan *so)
 {
 	const GrnLayout *l = &so->ix->layout;
 	size_t		bytes = grn_query_bytes(so->ix->key.metric->comparison, l->form, l->dim);
+	void	   *query = bytes > 0 ? palloc(bytes) : NULL;
 
-	so->rest_query = bytes > 0 ? palloc(bytes) : NULL;
-	if (bytes > 0 && !grn_own_query(l, so->q, so->rest_query))
-	{
-		pfree(so->rest_query);
-		so->rest_query = NULL;
-	}
+	if (query == NULL || grn_own_query(l, so->query.q, query))
+		return query;
+	pfree(query);
+	return NULL;
 }
 
 static int
@@ -174,21 +178,6 @@ grnnd_sort_ids(uint32 *ids, uint32 n)
 }
 
 void
-grnnd_leave_search(GrnndScan *so, GrnndWay way)
-{
-	if (so->search != NULL)
-	{
-		so->visits_before += grn_search_visits(so->search);
-		grn_search_end(so->search);
-	}
-	else
-		so->way = way;
-	so->search = NULL;
-	so->exhausted = true;
-	so->batch_size = 0;
-}
-
-void
 grnnd_begin_rest(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
@@ -198,7 +187,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 	bool		nulls_first[] = {false, false};
 	TupleDesc	desc = CreateTemplateTupleDesc(4);
 	TupleTableSlot *slot;
-	uint32		skip = 0;
+	Reading		r = {.so = so};
 
 	if (grnnd_set_serves(so))
 	{
@@ -211,81 +200,75 @@ grnnd_begin_rest(IndexScanDesc scan)
 		grnnd_rerank_rest(so);
 	else
 	{
-		pairingheap_reset(so->heap);
-		pairingheap_reset(so->late);
+		pairingheap_reset(so->results.heap);
+		pairingheap_reset(so->results.late);
 	}
-	if (so->nreturned > 0)
-		grnnd_sort_ids(so->returned, so->nreturned);
+	if (so->results.nreturned > 0)
+		grnnd_sort_ids(so->results.returned, so->results.nreturned);
 
 	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 3, "id", INT8OID, -1, 0);
 	TupleDescInitEntry(desc, 4, "tid", INT8OID, -1, 0);
 	TupleDescFinalize(desc);
-	so->rest = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
-									work_mem, NULL, TUPLESORT_NONE);
-	so->rest_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	so->rest_waits = false;
+	so->rest = palloc0(sizeof(GrnndRest));
+	so->rest->sort = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
+										  work_mem, NULL, TUPLESORT_NONE);
+	so->rest->slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
 	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 	/* use a ring of buffers for a large index, as sequential scans do */
 	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)
 		so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
-	so->rest_rows = palloc(so->ix->layout.per_page * sizeof(RestRow));
-	make_query(so);
+	r.rows = palloc(so->ix->layout.per_page * sizeof(RestRow));
+	r.query = make_query(so);
 	for (uint32 first = 0; first < so->store.id_limit; first += so->ix->layout.per_page)
 	{
-		measure_page(scan, first, &skip);
-		for (uint32 i = 0; i < so->nrest_rows; i++)
-			sort_row(scan, &so->rest_rows[i], slot);
+		measure_page(scan, &r, first);
+		for (uint32 i = 0; i < r.nrows; i++)
+			sort_row(scan, &r.rows[i], slot);
 	}
-	pfree(so->rest_rows);
-	if (so->rest_query != NULL)
-		pfree(so->rest_query);
+	pfree(r.rows);
+	if (r.query != NULL)
+		pfree(r.query);
 	if (so->store.strategy != NULL)
 		FreeAccessStrategy(so->store.strategy);
 	so->store.strategy = NULL;
 	ExecDropSingleTupleTableSlot(slot);
-	tuplesort_performsort(so->rest);
+	tuplesort_performsort(so->rest->sort);
 }
 
 bool
 grnnd_rest_bound(GrnndScan *so, double *bound)
 {
+	GrnndRest  *rest = so->rest;
 	bool		isnull;
 
-	so->rest_waits = so->rest_waits ||
-		tuplesort_gettupleslot(so->rest, true, false, so->rest_slot, NULL);
-	if (so->rest_waits)
-		*bound = DatumGetFloat8(slot_getattr(so->rest_slot, 2, &isnull));
-	return so->rest_waits;
+	rest->waits = rest->waits || tuplesort_gettupleslot(rest->sort, true, false, rest->slot, NULL);
+	if (rest->waits)
+		*bound = DatumGetFloat8(slot_getattr(rest->slot, 2, &isnull));
+	return rest->waits;
 }
 
 bool
 grnnd_next_rest(GrnndScan *so)
 {
-	while (so->rest_waits ||
-		   tuplesort_gettupleslot(so->rest, true, false, so->rest_slot, NULL))
+	GrnndRest  *rest = so->rest;
+	double		value;
+
+	while (grnnd_rest_bound(so, &value))
 	{
 		bool		isnull;
-		int64		id = DatumGetInt64(slot_getattr(so->rest_slot, 3, &isnull));
-		int64		tid = DatumGetInt64(slot_getattr(so->rest_slot, 4, &isnull));
+		int64		id = DatumGetInt64(slot_getattr(rest->slot, 3, &isnull));
+		int64		tid = DatumGetInt64(slot_getattr(rest->slot, 4, &isnull));
 
-		so->value = DatumGetFloat8(slot_getattr(so->rest_slot, 2, &isnull));
-		so->exact = id & 1;
-		so->walk_id = (uint32) (id >> 1);
-		so->rest_waits = false;
+		rest->waits = false;
 		if (tid != MANY_TIDS)
-		{
-			memcpy(so->buffer, &tid, GRN_TID_BYTES);
-			so->record = so->walk_id;
-			so->tids = so->buffer;
-			so->ntids = 1;
-			so->next_tid = 0;
-			grnnd_begin_chain(&so->chain, so->walk_id, 0, GRN_INVALID_ID);
-			return true;
-		}
-		if (grnnd_read_node(so))
-			return true;
+			grnnd_take_row(so, (uint32) (id >> 1), &tid);
+		else if (!grnnd_read_node(so, (uint32) (id >> 1)))
+			continue;
+		so->now.value = value;
+		so->now.exact = id & 1;
+		return true;
 	}
 	return false;
 }
@@ -295,7 +278,6 @@ grnnd_end_rest(GrnndScan *so)
 {
 	if (so->rest == NULL)
 		return;
-	ExecDropSingleTupleTableSlot(so->rest_slot);
-	tuplesort_end(so->rest);
-	so->rest = NULL;
+	ExecDropSingleTupleTableSlot(so->rest->slot);
+	tuplesort_end(so->rest->sort);
 }

@@ -19,29 +19,29 @@ is_heap(Relation table)
 static uint32
 likely_taken(const GrnndScan *so)
 {
-	double		likely = (double) so->wanted;
+	double		likely = (double) so->width.wanted;
 
 	/* the same number as in cost.c */
 	if (grnnd_has_stand_ins(so->ix->key.type))
-		likely += so->ef;
+		likely += so->width.ef;
 	else if (so->rerank != NULL)
 		likely = ceil(likely * Max(grn_form(so->ix->layout.form)->reads, 1));
-	if (likely > so->batch_taken)
-		return (uint32) Min(likely - so->batch_taken, so->batch_size);
-	return likely > 0 ? 1 + so->batch_taken / 4 : so->batch_taken;
+	if (likely > so->batch.taken)
+		return (uint32) Min(likely - so->batch.taken, so->batch.size);
+	return likely > 0 ? 1 + so->batch.taken / 4 : so->batch.taken;
 }
 
 void
 grnnd_prefetch_rows(IndexScanDesc scan, int width)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	uint32		until = Min(so->batch_taken + Min((uint32) width, likely_taken(so)), so->batch_size);
+	uint32		until = Min(so->batch.taken + Min((uint32) width, likely_taken(so)), so->batch.size);
 
 	if (!is_heap(scan->heapRelation))
 		return;
-	for (; so->batch_prefetched < until; so->batch_prefetched++)
+	for (; so->batch.prefetched < until; so->batch.prefetched++)
 	{
-		const ScanCandidate *r = &so->batch[so->batch_prefetched];
+		const ScanCandidate *r = &so->batch.nodes[so->batch.prefetched];
 
 		for (uint32 i = 0; i < r->ntids; i++)
 		{
@@ -70,6 +70,6 @@ grnnd_check_row(IndexScanDesc scan, const ItemPointerData *tid)
 
 	if (scan->heapRelation != NULL && !grnnd_has_row(scan->heapRelation, tid))
 		grnnd_corrupt(scan->indexRelation,
-					  so->record == GRN_INVALID_ID ? 0 : grnnd_node_block(so->ix, so->record),
+					  so->now.record == GRN_INVALID_ID ? 0 : grnnd_node_block(so->ix, so->now.record),
 					  "a row beyond the end of the table");
 }

@@ -70,23 +70,17 @@ grnnd_begin_set(IndexScanDesc scan)
 	GrnndPlanned *note = grnnd_planned(so->keys);
 	GrnndTidSet *set = note == NULL ? NULL : note->set;
 
-	so->set = NULL;
-	so->set_filtered = false;
-	so->set_share = 1;
-	so->set_rows = NULL;
-	so->returned_tids = NULL;
-	so->nreturned_tids = 0;
-	so->returned_tids_room = 0;
+	so->set.share = 1;
 	if (set == NULL)
 		return;
-	so->set_size = set_size(so, set, scan->heapRelation);
-	if (so->set_size > NEARLY_ALL * so->store.id_limit)
+	so->set.size = set_size(so, set, scan->heapRelation);
+	if (so->set.size > NEARLY_ALL * so->store.id_limit)
 	{
-		so->set_filtered = true;
+		so->set.filtered = true;
 		return;
 	}
-	so->set = set;
-	so->set_share = Max(so->set_size, 1) / Max(so->store.id_limit, 1);
+	so->set.rows = set;
+	so->set.share = Max(so->set.size, 1) / Max(so->store.id_limit, 1);
 	if (so->filter == NULL)
 		so->filter = palloc0(sizeof(GrnndFilter));
 	so->filter->base.has = has_set;
@@ -96,20 +90,20 @@ grnnd_begin_set(IndexScanDesc scan)
 double
 grnnd_set_cost(const GrnndScan *so)
 {
-	return grnnd_set_rows_cost(so->ix, so->set_size);
+	return grnnd_set_rows_cost(so->ix, so->set.size);
 }
 
 bool
 grnnd_set_serves(const GrnndScan *so)
 {
-	return so->set != NULL && so->set_size * sizeof(SetRow) <= so->memory_limit;
+	return so->set.rows != NULL && so->set.size * sizeof(SetRow) <= so->asked.memory_limit;
 }
 
 bool
 grnnd_set_is_small(const GrnndScan *so)
 {
 	return grnnd_set_serves(so) &&
-		grnnd_set_cost(so) <= SURE * grnnd_set_visits(so->ix, (double) so->ef * grnnd_beam(so->ix), so->set_share);
+		grnnd_set_cost(so) <= SURE * grnnd_set_visits(so->ix, (double) so->width.ef * grnnd_beam(so->ix), so->set.share);
 }
 
 /* ---- rows that were returned ---- */
@@ -117,16 +111,16 @@ grnnd_set_is_small(const GrnndScan *so)
 void
 grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid)
 {
-	if (so->set_rows != NULL)
+	if (so->set.heap != NULL)
 		return;
-	if (so->nreturned_tids == so->returned_tids_room)
+	if (so->set.nreturned == so->set.returned_room)
 	{
-		so->returned_tids_room = Max(64, 2 * so->returned_tids_room);
-		so->returned_tids = so->returned_tids == NULL
-			? MemoryContextAlloc(so->context, so->returned_tids_room * sizeof(uint64))
-			: repalloc_huge(so->returned_tids, so->returned_tids_room * sizeof(uint64));
+		so->set.returned_room = Max(64, 2 * so->set.returned_room);
+		so->set.returned = so->set.returned == NULL
+			? MemoryContextAlloc(so->context, so->set.returned_room * sizeof(uint64))
+			: repalloc_huge(so->set.returned, so->set.returned_room * sizeof(uint64));
 	}
-	so->returned_tids[so->nreturned_tids++] = tid_number(tid);
+	so->set.returned[so->set.nreturned++] = tid_number(tid);
 }
 
 static int
@@ -170,7 +164,7 @@ typedef struct Reading
 {
 	IndexScanDesc scan;
 	Size		room;
-	Size		skip;			/* rows of so->returned_tids that come before the current row */
+	Size		skip;			/* rows of so->set.returned that come before the current row */
 	BlockNumber blocks;			/* of the table */
 } Reading;
 
@@ -183,20 +177,20 @@ read_set_row(Reading *r, BlockNumber block, OffsetNumber offset)
 
 	ItemPointerSet(&tid, block, offset);
 	row.tid = tid_number(&tid);
-	while (r->skip < so->nreturned_tids && so->returned_tids[r->skip] < row.tid)
+	while (r->skip < so->set.nreturned && so->set.returned[r->skip] < row.tid)
 		r->skip++;
-	if (r->skip < so->nreturned_tids && so->returned_tids[r->skip] == row.tid)
+	if (r->skip < so->set.nreturned && so->set.returned[r->skip] == row.tid)
 		return;
-	if (!grnnd_read_value(r->scan, &tid, &row.value) || row.value > so->threshold)
+	if (!grnnd_read_value(r->scan, &tid, &row.value) || row.value > so->asked.threshold)
 		return;
-	if (so->iterative != GRNND_ITERATIVE_RELAXED && float8_lt(row.value, so->last))
+	if (so->asked.iterative != GRNND_ITERATIVE_RELAXED && float8_lt(row.value, so->results.last))
 		row.tid |= LATE;
-	if (so->nset_rows == r->room)
+	if (so->set.n == r->room)
 	{
 		r->room *= 2;
-		so->set_rows = repalloc_huge(so->set_rows, r->room * sizeof(SetRow));
+		so->set.heap = repalloc_huge(so->set.heap, r->room * sizeof(SetRow));
 	}
-	so->set_rows[so->nset_rows++] = row;
+	so->set.heap[so->set.n++] = row;
 }
 
 /* Number of line pointers of a page of the table. */
@@ -240,20 +234,18 @@ grnnd_begin_set_rows(IndexScanDesc scan)
 	Reading		r = {.scan = scan, .room = 64, .blocks = RelationGetNumberOfBlocks(scan->heapRelation)};
 
 	grnnd_leave_search(so, GRNND_WAY_SET);
-	so->reader = NULL;
+	so->list.reader = NULL;
 	so->rerank = NULL;
 	/* results that wait are read again */
-	pairingheap_reset(so->heap);
-	pairingheap_reset(so->late);
-	pairingheap_reset(so->unread);
-	if (so->nreturned_tids > 0)
-		qsort(so->returned_tids, so->nreturned_tids, sizeof(uint64), compare_tids);
-	so->set_rows = MemoryContextAllocHuge(so->context, r.room * sizeof(SetRow));
-	so->nset_rows = 0;
-	grnnd_tid_set_each(so->set, read_set_page, &r);
+	pairingheap_reset(so->results.heap);
+	pairingheap_reset(so->results.late);
+	if (so->set.nreturned > 0)
+		qsort(so->set.returned, so->set.nreturned, sizeof(uint64), compare_tids);
+	so->set.heap = MemoryContextAllocHuge(so->context, r.room * sizeof(SetRow));
+	grnnd_tid_set_each(so->set.rows, read_set_page, &r);
 	grnnd_end_reading(so);
-	for (Size i = so->nset_rows / 2; i-- > 0;)
-		sift_down(so->set_rows, so->nset_rows, i);
+	for (Size i = so->set.n / 2; i-- > 0;)
+		sift_down(so->set.heap, so->set.n, i);
 }
 
 bool
@@ -262,20 +254,15 @@ grnnd_next_set_row(GrnndScan *so)
 	SetRow		row;
 	ItemPointerData tid;
 
-	if (so->nset_rows == 0)
+	if (so->set.n == 0)
 		return false;
-	row = so->set_rows[0];
-	so->set_rows[0] = so->set_rows[--so->nset_rows];
-	if (so->nset_rows > 1)
-		sift_down(so->set_rows, so->nset_rows, 0);
+	row = so->set.heap[0];
+	so->set.heap[0] = so->set.heap[--so->set.n];
+	if (so->set.n > 1)
+		sift_down(so->set.heap, so->set.n, 0);
 	ItemPointerSet(&tid, (BlockNumber) ((row.tid & ~LATE) >> 16), (OffsetNumber) row.tid);
-	memcpy(so->buffer, &tid, GRN_TID_BYTES);
-	so->value = row.value;
-	so->exact = true;
-	so->record = GRN_INVALID_ID;
-	so->tids = so->buffer;
-	so->ntids = 1;
-	so->next_tid = 0;
-	so->taken++;
+	grnnd_take_row(so, GRN_INVALID_ID, &tid);
+	so->now.value = row.value;
+	so->now.exact = true;
 	return true;
 }

@@ -53,45 +53,45 @@ grnnd_set_width(GrnndScan *so)
 	double		wanted = (double) limit / FIRST_SHARE;
 
 	/* without codes there are no signatures, and the search finds failing nodes too */
-	filtered |= so->set_filtered || (so->filter != NULL && !grn_has_codes(&so->ix->codec));
+	filtered |= so->set.filtered || (so->filter != NULL && !grn_has_codes(&so->ix->codec));
 	width = grnnd_width(so->store.index, so->ix,
 						(double) (filtered ? Max(limit, LEAST_FILTERED) : limit));
-	so->first = FIRST_SHARE * (filtered ? FILTERED_FIRST : 1);
-	so->wanted = filtered ? 0 : limit;
-	so->ef = so->ef_exact = width.ef;
-	so->ef_all = 0;
-	if (so->iterative == GRNND_ITERATIVE_OFF)
+	so->width.first = FIRST_SHARE * (filtered ? FILTERED_FIRST : 1);
+	so->width.wanted = filtered ? 0 : limit;
+	so->width.ef = so->width.ef_exact = width.ef;
+	so->width.ef_all = 0;
+	if (so->asked.iterative == GRNND_ITERATIVE_OFF)
 		return;
-	if (so->filter == NULL && so->set == NULL)
-		so->ef_all = width.all;
+	if (so->filter == NULL && so->set.rows == NULL)
+		so->width.ef_all = width.all;
 	if (grnnd_has_threshold(so))
 		wanted = Min(wanted, GRNND_LEAST_WITHIN);
-	if (so->max_visits > 0)
-		wanted = Min(wanted, (double) so->max_visits / grnnd_beam(so->ix));
-	wanted = Min(ceil(wanted), (double) so->memory_limit / 2 / CANDIDATE_BYTES);
-	so->ef = Max(so->ef, (uint32) Min(wanted, GRNND_MAX_EF));
+	if (so->asked.max_visits > 0)
+		wanted = Min(wanted, (double) so->asked.max_visits / grnnd_beam(so->ix));
+	wanted = Min(ceil(wanted), (double) so->asked.memory_limit / 2 / CANDIDATE_BYTES);
+	so->width.ef = Max(so->width.ef, (uint32) Min(wanted, GRNND_MAX_EF));
 }
 
 bool
 grnnd_reads_all(const GrnndScan *so)
 {
-	return so->ef_all > 0 && so->max_visits == 0 && so->ef_exact >= so->ef_all;
+	return so->width.ef_all > 0 && so->asked.max_visits == 0 && so->width.ef_exact >= so->width.ef_all;
 }
 
 void
 grnnd_widen(GrnndScan *so, const GrnFound *found, uint32 n)
 {
-	uint32		width = so->ef;
+	uint32		width = so->width.ef;
 	double		nodes = (double) n / grnnd_beam(so->ix);
 	double		factor;
 
-	if (so->ef_all == 0 || n < width || width < 2 * GRN_CONTRAST_PART)
+	if (so->width.ef_all == 0 || n < width || width < 2 * GRN_CONTRAST_PART)
 		return;
 	factor = grnnd_widening(&so->ix->notes, width,
 							grn_contrast(found[width / GRN_CONTRAST_PART - 1].distance,
 										 found[width - 1].distance));
-	so->ef_exact = (uint32) Min(ceil(so->ef_exact * factor), GRNND_MAX_EF);
+	so->width.ef_exact = (uint32) Min(ceil(so->width.ef_exact * factor), GRNND_MAX_EF);
 	/* a run finds more than ef nodes if estimates are rough, and so would a wider one */
-	if (so->ef_exact > width)
-		so->ef = (uint32) ceil(so->ef_exact * Max(nodes / width, 1));
+	if (so->width.ef_exact > width)
+		so->width.ef = (uint32) ceil(so->width.ef_exact * Max(nodes / width, 1));
 }
