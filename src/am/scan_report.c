@@ -38,8 +38,9 @@ static struct
 
 /*
  * A hidden portal that makes DISCARD ALL forget the last scan.  DISCARD ALL drops all portals,
- * and a portal's cleanup is the only hook that it calls.  The portal looks like a held cursor's,
- * so it outlives transactions.
+ * and a portal's cleanup is the only hook that it calls.  The portal looks like a finished held
+ * cursor's, so it outlives transactions.  (PORTAL_NEW does not do: minor releases of late 2026 end
+ * new portals after an error, and leave new portals alone in DISCARD ALL.)
  */
 static Portal reminder;
 
@@ -60,6 +61,7 @@ make_reminder(void)
 	reminder->resowner = NULL;
 	reminder->createSubid = InvalidSubTransactionId;
 	reminder->activeSubid = InvalidSubTransactionId;
+	reminder->status = PORTAL_DONE;
 	reminder->visible = false;
 	reminder->cleanup = forget_scan;
 }

@@ -59,8 +59,12 @@ tests()
 	shift 2
 	# (those that stop a backend somewhere want a build with -DGRNND_TEST_POINTS)
 	names=$(grep -rLi 'test_point' "$folder" --include='*.sql' --include='*.spec' | sed 's/.*\///; s/\.[a-z]*$//' | sort | tr '\n' ' ')
+	rm -f regression.diffs
 	su postgres -c "$program --bindir=${libdir%/lib}/bin --temp-instance=${log%.log} --temp-config=/tmp/quiet.conf \
-		--no-locale --encoding=UTF8 $* $names" >"$log" 2>&1 || { grep -v '^ok ' "$log" | tail -n 40; false; }
+		--no-locale --encoding=UTF8 $* $names" >"$log" 2>&1 && return
+	grep -E '^not ok|FAILED|failed' "$log" || tail -n 40 "$log"
+	find . -name regression.diffs -exec head -n 150 {} +
+	false
 }
 
 case $kind in

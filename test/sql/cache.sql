@@ -66,7 +66,7 @@ RESET work_mem;
 SELECT array_agg(id) IS NOT NULL AS found FROM (SELECT id FROM t ORDER BY v <-> :'q' LIMIT 10) s;
 SELECT arrays FROM kept();
 
--- many small partitions: a few kB each while the query runs; within a limit, a megabyte here, they stay after it
+-- many small partitions: a few kB each while the query runs; within a limit, a megabyte with -DGRNND_TEST_POINTS, they stay after it
 CREATE FUNCTION partition(name text, n int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('CREATE TABLE %s (part int, id int, v vector(3)) PARTITION BY LIST (part)', name);

@@ -129,6 +129,7 @@ BEGIN
 		END LOOP;
 		PERFORM set_config('work_mem', '4MB', true);
 	END LOOP;
+	CLOSE c;
 	RETURN ids;
 END $$;
 SELECT in_order(10) = in_order(0) AS same;
