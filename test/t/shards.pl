@@ -184,7 +184,7 @@ refused("$call(NULL::items, 'gone', '<->', '$query', 10)", qr/column "gone" of t
 refused("$call(NULL::items, 'v', '<', '$query', 10)", qr/type public\.vector has no operator < in a grnnd operator class/, 'an operator that orders nothing');
 refused("$call(NULL::items, 'v', '<->', NULL::vector, 10)", qr/query must not be null, and k must be at least 1/, 'no query');
 refused("$call(NULL::items, 'v', '<->', '$query', 0)", qr/query must not be null, and k must be at least 1/, 'no rows');
-refused("$call(NULL::items, 'v', '<->', '[1,2]', 10)", qr/expected 2 dimensions, not 16/, 'other dimensions');
+refused("$call(NULL::items, 'v', '<->', '[1,2]', 10)", qr/expected 16 dimensions, not 2/, 'other dimensions');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '[7]')", qr/must be a JSON object/, 'a filter that is a list');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"id = id or id\": 1}')", qr/column "id = id or id" of table/, 'no column to filter by');
 refused("$call(NULL::items, 'v', '<->', '$query', 10, '{\"id\": \"x\"}')", qr/invalid input syntax for type integer/, 'a value of another type');
