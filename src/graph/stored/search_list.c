@@ -51,6 +51,11 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 /* ---- rejected candidates ---- */
 
 #define MIN_KEPT_IDS 256		/* power of two */
+/*
+ * Size from which on an array of rejected candidates is compacted when it is full.  Smaller arrays
+ * grow, because a sort at each size costs more than repeated candidates do.
+ */
+#define LEAST_COMPACTED 16384
 
 static inline uint32_t *
 kept_slot(const GrnSearch *s, uint32_t id)
@@ -107,11 +112,14 @@ grn_reject(GrnSearch *s, Key key)
 		return;
 	if (s->rejected == s->rejected_room)
 	{
-		compact_rejected(s);
+		bool		exceeds = s->p.memory_limit > 0 &&
+			grn_search_bytes(s) + s->rejected_room * sizeof(Key) > s->p.memory_limit;
+
+		if (exceeds || s->rejected_room >= LEAST_COMPACTED)
+			compact_rejected(s);
 		if (s->rejected * 2 > s->rejected_room)
 		{
-			if (s->p.memory_limit > 0 &&
-				grn_search_bytes(s) + s->rejected_room * sizeof(Key) > s->p.memory_limit)
+			if (exceeds)
 			{
 				s->truncated = true;
 				return;
