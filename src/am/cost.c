@@ -665,6 +665,15 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	if (wide > 0)
 		search.row = Min(search.row, (visits_of(&shape, wide * shape.beam) - visits_of(&shape, shape.ef * shape.beam)) /
 						 root->limit_tuples);
+	else if (path->indexclauses == NIL && shape.filter == NIL)
+	{
+		double		share = Min(path->indexinfo->rel->rows / shape.rows, 1);
+
+		wide = grnnd_filtered_width(shape.ef, root->limit_tuples, share);
+		if (wide > 0)
+			search.row = Min(search.row, (visits_of(&shape, wide * shape.beam) - visits_of(&shape, shape.ef * shape.beam)) *
+							 share / root->limit_tuples);
+	}
 	returned = shape.rows;
 	generic.indexSelectivity *= clauselist_selectivity(root, shape.filter,
 													   (int) path->indexinfo->rel->relid,

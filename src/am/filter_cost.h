@@ -33,6 +33,15 @@ extern double grnnd_graph_cost(double ef, double share, double near_share);
 /* Expansions of the graph for each row that a scan returns after its first search. */
 extern double grnnd_expansions_per_row(const GrnCodec *codec, bool strict);
 
+/*
+ * The width of a scan's first search if conditions that the index does not test let a share of the
+ * rows pass, by the planner's statistics.  0: the scan begins with a search of width ef, because few
+ * rows are wanted, or because statistics of so few rows may be far wrong.
+ */
+#define GRNND_FIRST_SHARE 0.5	/* see scan_width.c */
+#define GRNND_LEAST_FILTERED 10
+extern double grnnd_filtered_width(double ef, double limit, double share);
+
 /* Visits that cost as much as reading all rows in turn.  rows: records of the index. */
 extern double grnnd_all_rows_cost(const GrnndIndex *ix, double rows);
 

@@ -352,6 +352,8 @@ typedef struct GrnndPlanned
 	const		LimitState *limit;	/* the Limit node above the scan, or NULL */
 	GrnndTidSet *set;			/* the only rows that pass the filter; NULL: unknown */
 	bool		filtered;		/* the plan node drops rows by a filter */
+	double		rows;			/* rows that pass the filter, as planned; 0: unknown, because the
+								 * index tests conditions too */
 	MemoryContextCallback callback; /* runs when the execution ends */
 } GrnndPlanned;
 
@@ -387,9 +389,10 @@ extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 extern void grnnd_note_limit(LimitState * node);
 /*
  * Number of rows that LIMIT and OFFSET ask of the plan node with these ORDER BY keys; 0: all rows,
- * or unknown.  *filtered: the plan node drops rows by a filter.
+ * or unknown.  *filtered: the plan node drops rows by a filter.  *rows: so many rows pass the
+ * filter, by the planner's statistics; 0: unknown.
  */
-extern uint64 grnnd_limit(ScanKey keys, bool *filtered);
+extern uint64 grnnd_limit(ScanKey keys, bool *filtered, double *rows);
 
 /* ---- scan_chain.c ---- */
 

@@ -44,12 +44,13 @@ grnnd_note_limit(LimitState * node)
 }
 
 uint64
-grnnd_limit(ScanKey keys, bool *filtered)
+grnnd_limit(ScanKey keys, bool *filtered, double *rows)
 {
 	const GrnndPlanned *note = grnnd_planned(keys);
 	const		LimitState *limit = note == NULL ? NULL : note->limit;
 
 	*filtered = limit != NULL && note->filtered;
+	*rows = *filtered ? note->rows : 0;
 	/* the executor computes both before it asks for the first row */
 	return limit == NULL || limit->noCount ? 0 : (uint64) limit->count + (uint64) limit->offset;
 }

@@ -78,6 +78,7 @@ grnnd_note_planned(const IndexScanState *node)
 	note->limit = NULL;
 	note->set = NULL;
 	note->filtered = node->ss.ps.qual != NULL;
+	note->rows = ((IndexScan *) node->ss.ps.plan)->indexqual == NIL ? node->ss.ps.plan->plan_rows : 0;
 	note->callback.func = forget_notes;
 	note->callback.arg = note;
 	MemoryContextRegisterResetCallback(node->ss.ps.state->es_query_cxt, &note->callback);

@@ -20,7 +20,7 @@
  * need fewer.  With 3.5 expansions (strict) and 3 (relaxed) recall is .983 and .993 where 10% of
  * the rows pass a filter; 2 and 1.5 give .951 and .964 (test/bench/decisions.md).
  */
-#define FIRST_SHARE 0.5
+#define FIRST_SHARE GRNND_FIRST_SHARE
 
 /*
  * Factor for FIRST_SHARE if a filter drops rows, because rows found late then matter even for LIMIT
@@ -35,7 +35,7 @@
  * With such a filter a scan looks for at least this number of rows: the nearest passing row may be
  * any of the nearest ten, or farther.
  */
-#define LEAST_FILTERED 10
+#define LEAST_FILTERED GRNND_LEAST_FILTERED
 
 /*
  * Memory of a scan for each unit of ef, about.  A search that LIMIT has widened may use half of
@@ -48,9 +48,12 @@ void
 grnnd_set_width(GrnndScan *so)
 {
 	bool		filtered;
-	uint64		limit = grnnd_limit(so->keys, &filtered);
+	double		rows;
+	uint64		limit = grnnd_limit(so->keys, &filtered, &rows);
 	GrnndWidth	width;
 	double		wanted = (double) limit / FIRST_SHARE;
+	double		share = Min(rows / Max(so->store.id_limit, 1), 1);
+	double		filtered_width;
 
 	/* without codes there are no signatures, and the search finds failing nodes too */
 	filtered |= so->set.filtered || (so->filter != NULL && !grn_has_codes(&so->ix->codec));
@@ -60,6 +63,13 @@ grnnd_set_width(GrnndScan *so)
 	so->width.wanted = filtered ? 0 : limit;
 	so->width.ef = so->width.ef_exact = width.ef;
 	so->width.ef_all = 0;
+	/* a greatest distance leaves out the farthest rows, and the planner does not know how many */
+	if (filtered && so->filter == NULL && !grnnd_has_threshold(so) &&
+		(filtered_width = grnnd_filtered_width(width.ef, (double) limit, share)) > 0)
+	{
+		wanted = filtered_width;
+		so->width.first = FIRST_SHARE;
+	}
 	if (so->asked.iterative == GRNND_ITERATIVE_OFF)
 		return;
 	if (so->filter == NULL && so->set.rows == NULL)

@@ -50,6 +50,11 @@ SELECT rows, pages <= 320 AS few FROM costs('SELECT row_number() OVER () FROM ('
 SELECT rows, pages < 100 AS few FROM costs(format('SELECT id FROM t WHERE e <-> %1$L < 1 ORDER BY e <-> %1$L LIMIT 200', :'q'));
 -- a filter: as many at least
 SELECT rows FROM costs(format('SELECT id FROM t WHERE kind = 1 ORDER BY e <-> %L LIMIT 50', :'q'));
+-- one search wide enough for what passes by the statistics, which know nothing of the second expression
+SELECT count(*) FROM (SELECT FROM t WHERE kind = 1 ORDER BY e <-> :'q' LIMIT 20) x;
+SELECT records_visited AS wide FROM grnnd_last_scan() \gset
+SELECT count(*) FROM (SELECT FROM t WHERE kind + 0 = 1 ORDER BY e <-> :'q' LIMIT 20) x;
+SELECT :wide < 0.8 * records_visited AS fewer FROM grnnd_last_scan();
 -- limits of several executions at once, some of them not the first of their scans
 SELECT k, (SELECT count(*) FROM (SELECT id FROM t ORDER BY e <-> o.e LIMIT k) x) FROM
 	(SELECT e, (ARRAY[3, 150, NULL, 0, 700])[id] AS k FROM t WHERE id <= 5 ORDER BY id) o;
