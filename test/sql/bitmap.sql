@@ -262,6 +262,18 @@ WITH a AS (SELECT id FROM bp WHERE c IN (3, 4) ORDER BY v <-> '[0,0,0]' LIMIT 7)
 RESET enable_sort;
 RESET enable_seqscan;
 
-DROP TABLE bm, bp;
+-- a parameter of which the planner expects few rows, and many pass: the scan sees the bitmap's size
+CREATE TABLE bw AS SELECT i AS id, ARRAY[i % 3] AS a, ARRAY[sin(i), sin(i * 2), sin(i * 3)]::vector(3) AS v FROM generate_series(1, 20000) i;
+CREATE INDEX bw_v ON bw USING grnnd (v);
+CREATE INDEX ON bw USING gin (a);
+VACUUM ANALYZE bw;
+SET plan_cache_mode = force_generic_plan;
+PREPARE bm_wrong (int[]) AS SELECT id % 3 AS a FROM bw WHERE a && $1 ORDER BY v <-> '[0,0,0]' LIMIT 2;
+EXPLAIN (COSTS off) EXECUTE bm_wrong ('{1}');
+EXECUTE bm_wrong ('{1}');
+SELECT index, method FROM grnnd_last_scan();
+RESET plan_cache_mode;
+
+DROP TABLE bm, bp, bw;
 DROP ROLE bm_user;
 DROP FUNCTION bm_atom, bm_condition, bm_plan, bm_try, bm_leak;

@@ -37,11 +37,11 @@ SETTINGS = {
             "SET hnsw.max_scan_tuples = 2000000000; SET hnsw.scan_mem_multiplier = 100;",
     "exact": "SET enable_seqscan = off; SET enable_indexscan = off;"}
 # name, condition, and the same of the arrays of labels
-CASES = [(f"integer, {p / 10:g}%", f"c < {p}", lambda x, p=p: x["c"] < p) for p in (300, 100, 30, 10, 3, 1)] + [
+CASES = [(f"integer, {p / 100:g}%", f"c < {p}", lambda x, p=p: x["c"] < p) for p in (3000, 1000, 300, 100, 30, 10, 1)] + [
     ("word of 1%", "t @@ 'w7'", lambda x: x["w"] == 7),
     ("jsonb @> of 1%", "j @> '{\"k\": 7}'", lambda x: x["k"] == 7),
-    ("OR of two, 1%", "c < 5 OR d < 5", lambda x: (x["c"] < 5) | (x["d"] < 5)),
-    ("AND of three, 1%", "c < 200 AND d < 200 AND t @@ 'q1'", lambda x: (x["c"] < 200) & (x["d"] < 200) & (x["q"] == 1)),
+    ("OR of two, 1%", "c < 50 OR d < 5", lambda x: (x["c"] < 50) | (x["d"] < 5)),
+    ("AND of three, 1%", "c < 2000 AND d < 200 AND t @@ 'q1'", lambda x: (x["c"] < 2000) & (x["d"] < 200) & (x["q"] == 1)),
     ("the query's cell", "u = {own}", None),
     ("a far cell", "u = {far}", None)]
 
@@ -50,7 +50,7 @@ def labels_of(base, rows):
     rng = np.random.default_rng(1)
     n = len(base)
     centers = np.asarray(base[np.sort(rng.choice(n, CELLS, False))], np.float32)
-    x = {"c": rng.integers(0, 1000, n), "d": rng.integers(0, 1000, n), "w": rng.integers(0, 100, n), "k": rng.integers(0, 100, n),
+    x = {"c": rng.integers(0, 10000, n), "d": rng.integers(0, 1000, n), "w": rng.integers(0, 100, n), "k": rng.integers(0, 100, n),
          "q": rng.integers(0, 4, n), "u": rows.cells(centers)}
     return {name: values.astype(np.int32) for name, values in x.items()}, centers
 
