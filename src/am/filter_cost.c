@@ -44,8 +44,8 @@
 /*
  * A row of the table in memory, with a distance of so many numbers, and its value in a TOAST table,
  * where values of TOAST_BYTES are.  A row of 128 numbers takes 0.4 to 0.5 microseconds, one of 384
- * numbers 1.1 among 10,000 rows and 1.4 among 100,000, which no processor cache holds.  Where 2% of
- * 100,000 sentences pass, comparisons at 1.1 would take the place of searches that are twice as fast.
+ * numbers 1.1 among 10,000 rows and 1.4 among 100,000, which no processor cache holds.  At 1.1,
+ * comparisons of 2% of 100,000 sentences would take the place of searches that are twice as fast.
  * With twice 0.4, searches among a seventh of 10,000 rows of 128 numbers would take the place of
  * comparisons that are twice as fast.
  */
@@ -56,7 +56,7 @@
 
 /*
  * The least share of rows that pass for which a scan widens its first search.  100,000 sentences,
- * LIMIT 10: where 15% pass, .35 instead of .52 ms at recall .98, where 28% pass, .20 instead of .32.
+ * LIMIT 10: .35 instead of .52 ms at recall .98 where 15% pass, .20 instead of .32 where 28% pass.
  */
 #define LEAST_SHARE 0.05
 

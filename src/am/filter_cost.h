@@ -35,8 +35,8 @@ extern double grnnd_expansions_per_row(const GrnCodec *codec, bool strict);
 
 /*
  * The width of a scan's first search if conditions that the index does not test let a share of the
- * rows pass, by the planner's statistics.  0: the scan begins with a search of width ef, because few
- * rows are wanted, or because statistics of so few rows may be far wrong.
+ * rows pass, by the planner's statistics.  0: the scan begins with a search of width ef, because
+ * few rows are wanted, or because statistics of so few rows may be far wrong.
  */
 #define GRNND_FIRST_SHARE 0.5	/* see scan_width.c */
 #define GRNND_LEAST_FILTERED 10
