@@ -63,8 +63,11 @@ grnnd_set_width(GrnndScan *so)
 	so->width.wanted = filtered ? 0 : limit;
 	so->width.ef = so->width.ef_exact = width.ef;
 	so->width.ef_all = 0;
-	/* a greatest distance leaves out the farthest rows, and the planner does not know how many */
-	if (filtered && so->filter == NULL && !grnnd_has_threshold(so) &&
+	/*
+	 * a greatest distance leaves out the farthest rows, and the planner does not know how many; a
+	 * bitmap has more rows than planned
+	 */
+	if (filtered && so->filter == NULL && !so->set.filtered && !grnnd_has_threshold(so) &&
 		(filtered_width = grnnd_filtered_width(width.ef, (double) limit, share)) > 0)
 	{
 		wanted = filtered_width;
