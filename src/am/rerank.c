@@ -18,20 +18,11 @@
  * scan_rest.c in the order of their bounds.  If the waiting rows exceed the scan's memory, all
  * unread rows are read, and the executor gets the remaining rows from a sort by exact values.
  */
-#include "am/rerank.h"
+#include "am/scan_impl.h"
 
-#include "access/tableam.h"
-#include "catalog/pg_operator_d.h"
-#include "catalog/pg_type_d.h"
-#include "executor/executor.h"
 #include "executor/instrument.h"
-#include "fmgr.h"
 #include "miscadmin.h"
-#include "nodes/execnodes.h"
-#include "utils/float.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
-#include "utils/spccache.h"
 
 /*
  * Number of nodes for which table pages are prefetched after the last node whose page was missing,
@@ -41,24 +32,12 @@
 
 struct GrnndRerank
 {
-	/* these fields survive rescans; set when the first row is read */
-	IndexFetchTableData *fetch;
-	TupleTableSlot *slot;
-	AttrNumber	column;			/* column of the table, or 0: the index's first key is an
-								 * expression */
-	ExprState  *expression;		/* the expression if column is 0, else NULL */
-	EState	   *estate;
-	MemoryContext value;		/* memory for measuring one row */
-	int			prefetch_width; /* effective_io_concurrency of the table's tablespace */
-
-	/* these fields belong to one rescan */
 	MemoryContext rows;			/* holds ReadRows */
 	MemoryContext lists;		/* holds arrays of TIDs, for ReadRows with several TIDs */
 	int			prefetch_left;	/* nodes for which prefetching goes on */
 	pairingheap *unread;		/* nodes whose rows are not in so->results.heap yet, by bounds */
 	bool		stopped;		/* no unread row is wanted */
-	Tuplesortstate *sorted;		/* (late, value, TID), or NULL */
-	TupleTableSlot *sorted_slot;
+	GrnndSort  *sorted;			/* all rows left, or NULL */
 };
 
 /* A row that was read, or the rows of a record that need not be read; in a heap of so->results. */
@@ -77,27 +56,23 @@ typedef struct ChainReading
 
 /* ---- begin and end ---- */
 
-/* The state for reading rows, which survives rescans. */
-static GrnndRerank *
-row_reader(GrnndScan *so)
-{
-	if (so->reader_of_rows == NULL)
-		so->reader_of_rows = MemoryContextAllocZero(GetMemoryChunkContext(so), sizeof(GrnndRerank));
-	return so->reader_of_rows;
-}
-
 void
 grnnd_rerank_begin(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = row_reader(so);
+	GrnndRerank *rr = palloc0(sizeof(GrnndRerank));
 
 	so->rerank = rr;
 	rr->rows = SlabContextCreate(so->context, "grnnd rows", SLAB_DEFAULT_BLOCK_SIZE, sizeof(ReadRow));
 	rr->lists = AllocSetContextCreate(so->context, "grnnd TIDs", ALLOCSET_SMALL_SIZES);
-	rr->prefetch_left = 0;
 	rr->unread = pairingheap_allocate(so->results.heap->ph_compare, NULL);
-	rr->stopped = false;
+}
+
+void
+grnnd_rerank_end(GrnndScan *so)
+{
+	if (so->rerank != NULL)
+		grnnd_sort_end(so->rerank->sorted);
 }
 
 void
@@ -106,120 +81,7 @@ grnnd_rerank_add(GrnndScan *so, ScanCandidate *r)
 	pairingheap_add(so->rerank->unread, &r->node);
 }
 
-/* Prepares reading, before the first row is read. */
-static void
-begin_reading(IndexScanDesc scan)
-{
-	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = row_reader(so);
-	MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(so));
-
-	rr->fetch = GRNND_INDEX_FETCH_BEGIN(scan->heapRelation);
-	rr->slot = table_slot_create(scan->heapRelation, NULL);
-	rr->value = AllocSetContextCreate(CurrentMemoryContext, "grnnd value", ALLOCSET_SMALL_SIZES);
-	rr->column = scan->indexRelation->rd_index->indkey.values[0];
-	if (rr->column == 0)
-	{
-		/*
-		 * Prepare only the first expression of the index: the query itself names this expression
-		 * in ORDER BY.  The user must not run other functions of the table's owner unknowingly.
-		 */
-		Expr	   *first = linitial(RelationGetIndexExpressions(scan->indexRelation));
-
-		rr->estate = CreateExecutorState();
-		rr->expression = ExecPrepareExpr(first, rr->estate);
-	}
-	rr->prefetch_width = get_tablespace_io_concurrency(scan->heapRelation->rd_rel->reltablespace);
-	MemoryContextSwitchTo(old);
-}
-
-/* Releases the pin on the table's page. */
-static void
-release_page(GrnndRerank *rr)
-{
-	ExecClearTuple(rr->slot);
-	table_index_fetch_reset(rr->fetch);
-}
-
-void
-grnnd_rerank_reset(GrnndScan *so)
-{
-	GrnndRerank *rr = so->reader_of_rows;
-
-	so->rerank = NULL;
-	if (rr == NULL)
-		return;
-	if (rr->fetch != NULL)
-		release_page(rr);
-	if (rr->sorted != NULL)
-	{
-		ExecDropSingleTupleTableSlot(rr->sorted_slot);
-		tuplesort_end(rr->sorted);
-		rr->sorted = NULL;
-	}
-}
-
-void
-grnnd_rerank_end(GrnndScan *so)
-{
-	GrnndRerank *rr = so->reader_of_rows;
-
-	if (rr == NULL)
-		return;
-	grnnd_rerank_reset(so);
-	if (rr->fetch != NULL)
-	{
-		table_index_fetch_end(rr->fetch);
-		ExecDropSingleTupleTableSlot(rr->slot);
-		MemoryContextDelete(rr->value);
-	}
-	if (rr->estate != NULL)
-		FreeExecutorState(rr->estate);
-	pfree(rr);
-	so->reader_of_rows = NULL;
-}
-
 /* ---- reading ---- */
-
-/*
- * Computes the operator's value of the row in the slot.  Returns false if the row or the value is
- * NULL.
- */
-static bool
-measure_row(IndexScanDesc scan, GrnndRerank *rr, double *value)
-{
-	ScanKey		key = &scan->orderByData[0];
-	MemoryContext old = MemoryContextSwitchTo(rr->value);
-	Datum		row;
-	bool		isnull;
-	bool		known = false;
-
-	if (rr->column != 0)
-		row = slot_getattr(rr->slot, rr->column, &isnull);
-	else
-	{
-		ExprContext *econtext = GetPerTupleExprContext(rr->estate);
-
-		ResetExprContext(econtext);
-		econtext->ecxt_scantuple = rr->slot;
-		row = ExecEvalExprSwitchContext(rr->expression, econtext, &isnull);
-	}
-	if (!isnull)
-	{
-		LOCAL_FCINFO(fcinfo, 2);
-
-		InitFunctionCallInfoData(*fcinfo, &key->sk_func, 2, key->sk_collation, NULL, NULL);
-		fcinfo->args[0].value = row;
-		fcinfo->args[0].isnull = false;
-		fcinfo->args[1].value = key->sk_argument;
-		fcinfo->args[1].isnull = false;
-		*value = DatumGetFloat8(FunctionCallInvoke(fcinfo));
-		known = !fcinfo->isnull;
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(rr->value);
-	return known;
-}
 
 /*
  * Adds TIDs of one record to results.heap.  of: their value; of->id is the record's id if the scan
@@ -252,45 +114,18 @@ static bool
 read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = so->rerank;
 	ItemPointerData tid;
-	bool		again = false;
 	ScanCandidate row = {.exact = scan->numberOfOrderBys == 1, .id = GRN_INVALID_ID};
 
 	CHECK_FOR_INTERRUPTS();
 	memcpy(&tid, packed, GRN_TID_BYTES);
-	*dead = false;
-	so->reads++;
 	grnnd_check_row(scan, &tid);
-	if (!table_index_fetch_tuple(rr->fetch, &tid, scan->xs_snapshot, rr->slot, &again, dead) ||
-		!measure_row(scan, rr, &row.value))
+	if (!grnnd_read_value(scan, &tid, &row.value, dead))
 		return false;
 	row.least = row.value;
 	/* use the TID at the start of the HOT chain, as the executor expects */
 	put_row(so, &row, packed, 1);
 	return true;
-}
-
-bool
-grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value)
-{
-	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = row_reader(so);
-	bool		again = false;
-	bool		dead = false;
-
-	if (rr->fetch == NULL)
-		begin_reading(scan);
-	so->reads++;
-	return table_index_fetch_tuple(rr->fetch, tid, scan->xs_snapshot, rr->slot, &again, &dead) &&
-		measure_row(scan, rr, value);
-}
-
-void
-grnnd_end_reading(GrnndScan *so)
-{
-	if (so->reader_of_rows != NULL && so->reader_of_rows->fetch != NULL)
-		release_page(so->reader_of_rows);
 }
 
 /* Reads the rows of the current TIDs.  Returns the number of rows that the snapshot sees. */
@@ -303,8 +138,6 @@ read_rows(IndexScanDesc scan)
 	uint32		nrows = 0;
 	uint32		ndead = 0;
 
-	if (rr->fetch == NULL)
-		begin_reading(scan);
 	for (uint32 i = 0; i < so->now.ntids; i++)
 	{
 		bool		dead;
@@ -364,8 +197,6 @@ misses_pages(IndexScanDesc scan)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndRerank *rr = so->rerank;
 
-	if (rr->fetch == NULL)
-		begin_reading(scan);
 	if (so->batch.taken == 1 && so->store.missing_left > 0)
 		rr->prefetch_left = PREFETCH_NODES;
 	return rr->prefetch_left > 0;
@@ -399,9 +230,9 @@ read_waiting(IndexScanDesc scan)
 		else if (misses_pages(scan))
 		{
 			rr->prefetch_left--;
-			grnnd_prefetch_rows(scan, rr->prefetch_width);
+			grnnd_prefetch_rows(scan, grnnd_table_prefetch_width(scan));
 		}
-		grnnd_remember_returned(so, of.id);
+		grnnd_add_number(&so->results.returned, so->context, of.id);
 		so->now.record = of.id;
 		so->now.tids = of.tids;
 		so->now.ntids = of.ntids;
@@ -428,12 +259,12 @@ read_nearest(IndexScanDesc scan, const double *than)
 		return false;
 	if (waiting)
 		bound = pairingheap_container(ScanCandidate, node, pairingheap_first(unread))->value;
-	if (so->rest != NULL && grnnd_rest_bound(so, &rest) &&
+	if (so->rest != NULL && grnnd_sort_bound(so->rest, &rest) &&
 		(!waiting || float8_lt(rest, bound)))
 	{
 		if (than != NULL && !float8_lt(rest, *than))
 			return false;
-		if (grnnd_next_rest(so))
+		if (grnnd_next_rest(scan))
 		{
 			/* the difference between an exact value and pgvector's value is unknown */
 			ScanCandidate of = {.value = so->now.value, .exact = so->now.exact,
@@ -476,7 +307,7 @@ grnnd_rerank_rest(GrnndScan *so)
 /* ---- more rows than memory holds ---- */
 
 static void
-put_rows(GrnndScan *so, pairingheap *heap, bool late, TupleTableSlot *slot)
+put_rows(GrnndScan *so, pairingheap *heap, bool late)
 {
 	while (!pairingheap_is_empty(heap))
 	{
@@ -489,16 +320,28 @@ put_rows(GrnndScan *so, pairingheap *heap, bool late, TupleTableSlot *slot)
 			int64		tid = 0;
 
 			memcpy(&tid, r->tids + (Size) i * GRN_TID_BYTES, GRN_TID_BYTES);
-			ExecClearTuple(slot);
-			slot->tts_values[0] = Float8GetDatum(comes_late);
-			slot->tts_values[1] = Float8GetDatum(r->value);
-			slot->tts_values[2] = Int64GetDatum(tid);
-			memset(slot->tts_isnull, 0, 3 * sizeof(bool));
-			ExecStoreVirtualTuple(slot);
-			tuplesort_puttupleslot(so->rerank->sorted, slot);
+			grnnd_sort_put(so->rerank->sorted, comes_late, r->value, tid, 0);
 		}
 		grnnd_rerank_free(r);
 	}
+}
+
+/* The source of the sorted rows. */
+static bool
+next_sorted(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	int64		tid;
+
+	if (!grnnd_is_due(so) || !grnnd_sort_next(so->rerank->sorted, &so->now.value, &tid, NULL))
+	{
+		grnnd_report_limit(scan);
+		return false;
+	}
+	so->now.exact = true;
+	grnnd_take_row(so, GRN_INVALID_ID, &tid);
+	so->results.taken++;
+	return true;
 }
 
 /* Reads and sorts all remaining rows. */
@@ -506,51 +349,14 @@ static void
 sort_all(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	GrnndRerank *rr = so->rerank;
-	AttrNumber	columns[] = {1, 2};
-	Oid			operators[] = {Float8LessOperator, Float8LessOperator};
-	Oid			collations[] = {InvalidOid, InvalidOid};
-	bool		nulls_first[] = {false, false};
-	TupleDesc	desc = CreateTemplateTupleDesc(3);
-	TupleTableSlot *slot;
 
-	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
-	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
-	TupleDescInitEntry(desc, 3, "tid", INT8OID, -1, 0);
-	TupleDescFinalize(desc);
-	rr->sorted_slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	rr->sorted = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
-									  work_mem, NULL, TUPLESORT_NONE);
-	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
-	put_rows(so, so->results.late, true, slot);
+	so->rerank->sorted = grnnd_sort_begin(false);
+	put_rows(so, so->results.late, true);
 	do
-		put_rows(so, so->results.heap, false, slot);
+		put_rows(so, so->results.heap, false);
 	while (read_nearest(scan, NULL));
-	ExecDropSingleTupleTableSlot(slot);
-	tuplesort_performsort(rr->sorted);
-}
-
-bool
-grnnd_next_sorted(GrnndScan *so)
-{
-	GrnndRerank *rr = so->rerank;
-	bool		isnull;
-	int64		tid;
-
-	if (!tuplesort_gettupleslot(rr->sorted, true, false, rr->sorted_slot, NULL))
-		return false;
-	so->now.value = DatumGetFloat8(slot_getattr(rr->sorted_slot, 2, &isnull));
-	tid = DatumGetInt64(slot_getattr(rr->sorted_slot, 3, &isnull));
-	so->now.exact = true;
-	grnnd_take_row(so, GRN_INVALID_ID, &tid);
-	so->results.taken++;
-	return true;
-}
-
-bool
-grnnd_rerank_sorted(const GrnndScan *so)
-{
-	return so->rerank != NULL && so->rerank->sorted != NULL;
+	grnnd_sort_perform(so->rerank->sorted);
+	so->source = next_sorted;
 }
 
 /* ---- the loop ---- */
@@ -579,8 +385,9 @@ grnnd_rerank(IndexScanDesc scan)
 			MemoryContextMemAllocated(rr->lists, false) >= so->asked.memory_limit)
 		{
 			if (!so->search.exhausted)
-				grnnd_end_search(scan);
-			if (so->set.heap != NULL)
+				grnnd_end_search(scan, GRNND_MEMORY_LIMIT);
+			/* the rows of the set have taken over */
+			if (so->rerank == NULL)
 				break;
 			sort_all(scan);
 		}

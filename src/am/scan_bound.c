@@ -10,16 +10,24 @@
 
 #include "graph/space.h"
 
-void
-grnnd_measure_query(IndexScanDesc scan)
+bool
+grnnd_take_query(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	ScanKey		key = &scan->orderByData[0];
 	uint32		dim = so->ix->meta.dim;
 
+	if (key->sk_flags & SK_ISNULL)
+		return false;
+	so->query.q = palloc(dim * sizeof(float));
+	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.column_dim, key->sk_argument, so->query.q, NULL))
+		return false;
 	so->query.norm = sqrt(grn_norm2(so->query.q, dim));
 	so->query.share = grn_own_query_share(&so->ix->layout, so->query.q);
 	so->query.norms = so->ix->key.metric->bound_by_norm &&
-		(so->rerank != NULL || scan->numberOfOrderBys > 1 || grnnd_has_threshold(so));
+		(grnnd_reranks(so->ix->key.type, so->ix->layout.form) || scan->numberOfOrderBys > 1 ||
+		 grnnd_has_threshold(so));
+	return true;
 }
 
 double

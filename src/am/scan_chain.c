@@ -24,7 +24,7 @@ grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
 	chain->node = node;
 	chain->version = version;
 	chain->next = next;
-	chain->nseen = 0;
+	chain->seen.n = 0;
 	chain->gone = GRN_INVALID_ID;
 	chain->times = 0;
 	chain->steps = 0;
@@ -33,8 +33,8 @@ grnnd_begin_chain(Chain *chain, uint32 node, uint16 version, uint32 next)
 static bool
 was_seen(const Chain *chain, uint32 id)
 {
-	for (uint32 i = 0; i < chain->nseen; i++)
-		if (chain->seen[i] == id)
+	for (Size i = 0; i < chain->seen.n; i++)
+		if (chain->seen.items[i] == id)
 			return true;
 	return false;
 }
@@ -66,21 +66,6 @@ restart_chain(GrnndScan *so, uint32 gone)
 	chain->steps = 0;
 	so->store.base.visit(&so->store.base, chain->node, take_chain, chain);
 	grnnd_test_point("chain-restarted");
-}
-
-static void
-remember_seen(GrnndScan *so, uint32 id)
-{
-	Chain	   *chain = &so->now.chain;
-
-	if (chain->nseen == chain->seen_room)
-	{
-		chain->seen_room = Max(16, 2 * chain->seen_room);
-		chain->seen = chain->seen == NULL
-			? MemoryContextAllocHuge(so->context, chain->seen_room * sizeof(uint32))
-			: repalloc_huge(chain->seen, chain->seen_room * sizeof(uint32));
-	}
-	chain->seen[chain->nseen++] = id;
 }
 
 void
@@ -185,5 +170,5 @@ grnnd_read_chain(IndexScanDesc scan)
 	else if (chain->gone != GRN_INVALID_ID && was_seen(chain, id))
 		so->now.ntids = 0;
 	else
-		remember_seen(so, id);
+		grnnd_add_number(&chain->seen, so->context, id);
 }

@@ -108,12 +108,6 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 
 /* ---- the ways ---- */
 
-bool
-grnnd_filters_by_signature(const GrnndScan *so)
-{
-	return so->filter != NULL && grn_has_codes(&so->ix->codec) && so->ix->meta.sample_pages > 0;
-}
-
 /*
  * Returns the share of rows near the query that pass, by the NEAR rows of the sample that are
  * nearest to the query, or the share of all rows if the two shares differ little.  A filter may
@@ -163,7 +157,7 @@ share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes
 }
 
 GrnSearch *
-grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
+grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndSample *sample;
@@ -173,6 +167,15 @@ grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params, uint64 most_vi
 	double		listed;
 	double		share;
 	double		graph;
+
+	/* signatures cannot test the filter */
+	if (so->filter == NULL || !grn_has_codes(&so->ix->codec) || so->ix->meta.sample_pages == 0)
+	{
+		/* the search leaves out failing nodes, so it may miss rows behind them */
+		if (so->set.rows != NULL && grn_has_codes(&so->ix->codec))
+			so->search.way = GRNND_WAY_GRAPH;
+		return grn_search_begin(params, &so->store.base, so->query.q);
+	}
 
 	/*
 	 * the size of a list costs a page to read, and a list may be far shorter than signatures make

@@ -1,24 +1,11 @@
 /*
- * scan_impl.h - the state of a scan, shared by the files that implement scans:
- *   scan.c            the search, its results, and the walk for queries without distances
- *   scan_width.c      how wide the search is
- *   scan_tids.c       rows of other indexes' bitmaps
- *   scan_filter.c     how a scan with a filter finds rows: by the graph, a list, or all rows
- *   scan_bound.c      the operator's values and their bounds, from distances of stored vectors
- *   scan_threshold.c  the greatest distance that the query accepts
- *   scan_limit.c      the number of rows that the query asks for
- *   scan_quals.c      conditions that PostgreSQL does not hand to access methods
- *   scan_chain.c      equal rows
- *   scan_rows.c       prefetching of rows of the table
- *   scan_rest.c       rows that the search did not return
- *   scan_killed.c     rows that are dead to every transaction
- *   scan_report.c     reports of the work of scans
- *   rerank.c          exact distances from the table, for indexes without exact rows
+ * scan_impl.h - the state of a scan, shared by the files that implement scans: see README.
  */
 #ifndef GRNND_SCAN_IMPL_H
 #define GRNND_SCAN_IMPL_H
 
 #include "am/filter_cost.h"
+#include "am/numbers.h"
 #include "am/page_store.h"
 #include "am/scan.h"
 #include "am/tid_set.h"
@@ -27,7 +14,6 @@
 #include "lib/pairingheap.h"
 #include "nodes/execnodes.h"
 #include "utils/float.h"
-#include "utils/tuplesort.h"
 
 /* An expanded node that waits to be returned. */
 typedef struct ScanCandidate
@@ -52,9 +38,7 @@ typedef struct Chain
 	uint32		node;			/* node and version, as the chain's records name them */
 	uint16		version;
 	uint32		next;			/* record to read next, GRN_INVALID_ID at the end */
-	uint32	   *seen;			/* [nseen] records read */
-	uint32		nseen;
-	uint32		seen_room;
+	GrnndNumbers seen;			/* records read */
 	uint32		gone;			/* the last record found to belong to another node; GRN_INVALID_ID:
 								 * none */
 	uint32		times;			/* number of times in a row that `gone` was found */
@@ -94,11 +78,18 @@ typedef struct GrnndScanWidth
 
 /* ---- sources of rows, and what comes between them and the executor ---- */
 
-/* The search (scan.c; scan_filter.c chooses its way). */
+/*
+ * A source of rows: makes the next record with rows current.  Returns false if the source has
+ * ended, or if so->source is another source now.
+ */
+typedef bool (*GrnndSource) (IndexScanDesc scan);
+
+/* The search (scan_search.c; scan_filter.c chooses its way). */
 typedef struct GrnndScanSearch
 {
 	GrnSearch  *run;			/* NULL: no search, or it has ended */
 	GrnndWay	way;
+	GrnndWay	then;			/* the way that followed the search; GRNND_WAY_CHECK: none */
 	bool		resumed;		/* the first batch has been run */
 	bool		exhausted;		/* no batch is left to run */
 	uint64		nempty;			/* nodes found that have no rows for this scan */
@@ -124,22 +115,18 @@ typedef struct GrnndScanSet
 	bool		filtered;		/* the executor drops rows that are not in the bitmap */
 	struct SetRow *heap;		/* [n] the set's rows, read from the table, or NULL */
 	Size		n;
-	uint64	   *returned;		/* [nreturned] addresses of returned rows */
-	Size		nreturned;
-	Size		returned_room;
+	GrnndNumbers returned;		/* addresses of returned rows */
 } GrnndScanSet;
 
-/* Nodes and rows found that wait in order, and what was returned of them. */
+/* Nodes, or rows of nodes, that wait in order (scan_search.c). */
 typedef struct GrnndResults
 {
 	pairingheap *heap;
 	pairingheap *late;			/* strict order: candidates found after a farther row was returned */
 	double		last;			/* value of the last returned row */
 	uint64		found;			/* candidates found */
-	uint64		taken;			/* candidates with rows taken from the heap */
-	uint32	   *returned;		/* [nreturned] ids of returned nodes */
-	uint32		nreturned;
-	uint32		returned_room;
+	uint64		taken;			/* candidates taken from the heap */
+	GrnndNumbers returned;		/* ids of nodes that were returned, for the rest */
 } GrnndResults;
 
 /* The last batch of the search, for prefetching rows of the table (scan_rows.c). */
@@ -172,27 +159,27 @@ typedef struct GrnndKilled
 	XLogRecPtr	begun_at;		/* end of the WAL at the scan's start; invalid: the scan sets no
 								 * GRN_KILLED */
 	uint32		ndead;			/* number of dead TIDs that the executor has found */
-	uint64	   *records;		/* [n] records to mark: id << 32 | number of dead TIDs; only the
-								 * first ones found */
-	uint32		n;
+	GrnndNumbers records;		/* records to mark: id << 32 | number of dead TIDs; only the first
+								 * ones found */
 } GrnndKilled;
 
-typedef struct GrnndRest GrnndRest;
+typedef struct GrnndSort GrnndSort;
 typedef struct GrnndRerank GrnndRerank;
+typedef struct GrnndTableReader GrnndTableReader;
 
 typedef struct GrnndScan
 {
 	/* survive rescans */
 	MemoryContext context;		/* all memory of one rescan */
 	ScanKey		keys;			/* the array of ORDER BY keys, which identifies the plan node */
-	GrnndRerank *reader_of_rows;	/* memory of rerank */
+	GrnndTableReader *reader;	/* reader of rows of the table; NULL: no row was read yet */
 	GrnndWork	work;			/* work of earlier scans */
 	bool		limit_reported; /* the NOTICE about the limit was raised */
 	Oid		   *types;			/* types of the ORDER BY values */
 	IndexOrderByDistance *distances;
 
-	/* zeroed by a rescan, from `started` on */
-	bool		started;
+	/* zeroed by a rescan, from `source` on */
+	GrnndSource source;			/* where rows come from; NULL: the scan has not started */
 	const GrnndIndex *ix;
 	GrnndStore	store;
 	GrnndFilter *filter;		/* conditions on filter columns, or NULL */
@@ -203,27 +190,34 @@ typedef struct GrnndScan
 	GrnndScanSearch search;
 	GrnndScanList list;
 	GrnndScanSet set;
-	GrnndRest  *rest;			/* rows that the search has not returned; NULL: not begun */
-	bool		walk;			/* the query has no distances: the scan returns all nodes by id */
-	uint32		walked;			/* the walk's next node */
+	GrnndSort  *rest;			/* rows that the search has not returned; NULL: not begun */
+	uint32		walked;			/* the next node of the walk */
 	GrnndRerank *rerank;		/* set if the scan reads found rows for their distances, else NULL */
 	GrnndResults results;
 	GrnndBatch	batch;
-	GrnndCurrent now;
 	uint64		reads;			/* rows of the table read for their distances */
+	GrnndCurrent now;
 } GrnndScan;
 
-/* ---- scan.c, for rerank.c and scan_rest.c ---- */
+/* ---- scan_search.c ---- */
 
-/* Adds a node to so->results.returned; the rest skips these nodes. */
-extern void grnnd_remember_returned(GrnndScan *so, uint32 id);
-/* Ends the search, if there is one.  way: the scan's way if there is none. */
+extern void grnnd_begin_results(GrnndScan *so);
+/* Begins the search at the entry points, or the rest if that is cheaper. */
+extern void grnnd_begin_search(IndexScanDesc scan);
+/* The source of what the search finds. */
+extern bool grnnd_next_result(IndexScanDesc scan);
+/* May the nearest result be returned before the next batch is run? */
+extern bool grnnd_is_due(const GrnndScan *so);
+/* Ends the search, if there is one.  way: in which the scan goes on. */
 extern void grnnd_leave_search(GrnndScan *so, GrnndWay way);
 /*
- * Ends a search that has used up its memory.  Begins the rest, or ends the scan if the user has
- * set a limit.
+ * Ends a search that has reached the limit of a setting.  Begins the rest, or ends the scan if the
+ * user has set a limit.
  */
-extern void grnnd_end_search(IndexScanDesc scan);
+#define GRNND_MEMORY_LIMIT "work_mem"
+extern void grnnd_end_search(IndexScanDesc scan, const char *limit);
+/* Raises a NOTICE, once for each scan, that there may be more rows than the scan returned. */
+extern void grnnd_report_limit(IndexScanDesc scan);
 
 /* ---- scan_width.c ---- */
 
@@ -252,10 +246,22 @@ extern bool grnnd_reads_all(const GrnndScan *so);
 /* ---- scan_rows.c ---- */
 
 /*
+ * Reads a row of the table, and computes the operator's value.  Returns false if the snapshot does
+ * not see the row, or if the value is NULL.  *dead: no snapshot sees the row.  grnnd_end_reading()
+ * releases the row's page, and grnnd_end_reader() what survives rescans.
+ */
+extern bool grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value, bool *dead);
+extern void grnnd_end_reading(GrnndScan *so);
+extern void grnnd_end_reader(GrnndScan *so);
+
+
+/*
  * Prefetches table pages of coming results, at most `width` nodes.  Covers the results of the last
  * batch that LIMIT asks for, or as many as were already taken if the limit is unknown.
  */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
+/* effective_io_concurrency of the table's tablespace. */
+extern int	grnnd_table_prefetch_width(IndexScanDesc scan);
 /* Calls grnnd_prefetch_rows() while pages of the index are missing. */
 extern void grnnd_prefetch_results(IndexScanDesc scan);
 /* Raises an error if a heap TID lies beyond the table's end. */
@@ -278,15 +284,13 @@ extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, con
 
 /* ---- scan_filter.c ---- */
 
-/* Can signatures test the scan's filter? */
-extern bool grnnd_filters_by_signature(const GrnndScan *so);
 /*
- * Begins the search of a filter with params, and sets further fields of params.  The caller must
- * offer the entry points.  Returns NULL if reading all rows in turn is cheaper.  most_visits: the
- * price of that, in visits; 0: not allowed.
+ * Begins the search with params, in the cheapest way if there is a filter, and sets further fields
+ * of params.  Unless the way is a list, the caller must offer the entry points.  Returns NULL if
+ * reading all rows in turn is cheaper.  most_visits: the price of that, in visits; 0: not allowed.
  */
-extern GrnSearch *grnnd_begin_filtered(IndexScanDesc scan, GrnSearchParams *params,
-									   uint64 most_visits);
+extern GrnSearch *grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params,
+								  uint64 most_visits);
 /*
  * Lets a list replace a graph search whose first batch found too little.  Returns false if the
  * graph search goes on.
@@ -303,17 +307,15 @@ extern bool grnnd_set_is_small(const GrnndScan *so);
 extern bool grnnd_set_serves(const GrnndScan *so);
 /* The cost of reading them (filter_cost.h). */
 extern double grnnd_set_cost(const GrnndScan *so);
-/* Ends the search.  Reads all rows of the set that the scan has not returned. */
+/* Ends the search.  Reads all rows of the set that the scan has not returned, and returns these. */
 extern void grnnd_begin_set_rows(IndexScanDesc scan);
-/* Makes the nearest of these rows current.  Returns false at the end. */
-extern bool grnnd_next_set_row(GrnndScan *so);
-/* Notes that a row of the set is returned. */
+/* Notes a returned row, if there is a set. */
 extern void grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid);
 
 /* ---- scan_bound.c ---- */
 
-/* Computes the norms of the query that bounds need. */
-extern void grnnd_measure_query(IndexScanDesc scan);
+/* Fills so->query.  Returns false if no distance to the query has an order. */
+extern bool grnnd_take_query(IndexScanDesc scan);
 /* The norm of the search's found vector i; 0 if bounds need no norms. */
 extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 /*
@@ -383,10 +385,6 @@ extern void grnnd_note_quals(IndexScanState *node);
 /* The scan keys from the executor, and keys for the conditions noted for the plan node. */
 extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 
-/* ---- scan_limit.c ---- */
-
-/* Notes a Limit node if a scan of ours is below it. */
-extern void grnnd_note_limit(LimitState * node);
 /*
  * Number of rows that LIMIT and OFFSET ask of the plan node with these ORDER BY keys; 0: all rows,
  * or unknown.  *filtered: the plan node drops rows by a filter.  *rows: so many rows pass the
@@ -407,16 +405,27 @@ extern void grnnd_read_chain(IndexScanDesc scan);
 
 /* ---- scan_rest.c ---- */
 
-/* Ends the search, and reads and sorts all nodes not returned yet. */
+/*
+ * Ends the search, and reads and sorts all nodes not returned yet.  The scan, or its re-ranking,
+ * goes on with these.
+ */
 extern void grnnd_begin_rest(IndexScanDesc scan);
-/* Makes the next node of the rest current.  Returns false at the end. */
-extern bool grnnd_next_rest(GrnndScan *so);
-/* Sorts ids in ascending order. */
-extern void grnnd_sort_ids(uint32 *ids, uint32 n);
-/* The value of the rest's next node.  Returns false at the end. */
-extern bool grnnd_rest_bound(GrnndScan *so, double *bound);
-/* Frees the rest's sort and slot, which are not in the scan's context. */
-extern void grnnd_end_rest(GrnndScan *so);
+/* The source of these nodes. */
+extern bool grnnd_next_rest(IndexScanDesc scan);
+
+/* ---- scan_sort.c ---- */
+
+extern GrnndSort *grnnd_sort_begin(bool ids);
+/* Adds a row, with its TID and an id, if ids are wanted.  Late rows come after all others. */
+extern void grnnd_sort_put(GrnndSort *sort, bool late, double value, int64 tid, int64 id);
+/* Sorts the rows added. */
+extern void grnnd_sort_perform(GrnndSort *sort);
+/* The value of the next row.  Returns false at the end. */
+extern bool grnnd_sort_bound(GrnndSort *sort, double *value);
+/* Takes the next row.  Returns false at the end. */
+extern bool grnnd_sort_next(GrnndSort *sort, double *value, int64 *tid, int64 *id);
+/* Frees what is not in the scan's context.  NULL: does nothing. */
+extern void grnnd_sort_end(GrnndSort *sort);
 
 /* ---- scan_killed.c ---- */
 
@@ -431,5 +440,29 @@ extern void grnnd_note_killed(IndexScanDesc scan);
 extern void grnnd_note_dead(GrnndScan *so, uint32 ndead);
 /* Marks at the scan's end the records whose TIDs are all dead. */
 extern void grnnd_mark_killed(IndexScanDesc scan);
+
+/* ---- rerank.c: exact distances from the table, for indexes that do not keep exact rows ---- */
+
+/* Begins the re-ranking of a scan: makes so->rerank. */
+extern void grnnd_rerank_begin(IndexScanDesc scan);
+/* Adds a node whose rows are to be read. */
+extern void grnnd_rerank_add(GrnndScan *so, ScanCandidate *r);
+/*
+ * Reads rows of the table in the order of their likely bounds, until the nearest candidate in
+ * results.heap is likely nearer than all unread rows, or all rows are read.  Nodes with exact
+ * vectors are not read.  A record without a row visible to the snapshot gets a candidate without
+ * TIDs.
+ */
+extern void grnnd_rerank(IndexScanDesc scan);
+/* Makes a candidate from grnnd_rerank() in so->results.heap current, and frees the candidate. */
+extern void grnnd_rerank_take(GrnndScan *so, ScanCandidate *r);
+/* Frees a candidate from grnnd_rerank(). */
+extern void grnnd_rerank_free(ScanCandidate *r);
+/* Ends reading, because all unread rows are beyond the threshold. */
+extern void grnnd_rerank_stop(GrnndScan *so);
+/* Begins the rest: rows already read stay, and unread rows come from so->rest. */
+extern void grnnd_rerank_rest(GrnndScan *so);
+/* Frees the sort, which is not in the scan's context. */
+extern void grnnd_rerank_end(GrnndScan *so);
 
 #endif							/* GRNND_SCAN_IMPL_H */

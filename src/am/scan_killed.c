@@ -2,14 +2,8 @@
  * scan_killed.c - rows that are dead to every transaction.
  *
  * A scan marks records all of whose rows are dead (GRN_KILLED), and later scans skip the TIDs of
- * marked records.  Only the table knows whether a row is dead, so the first scan after a DELETE
- * must look each row up.
- *
- * A mark must not outlive the dead rows: vacuum may remove a TID that the scan has read, and an
- * insert may store a new row under the TID.  Each change of a page advances the page's LSN, so a
- * scan marks no page that has changed since the scan's start.  The mark is WAL-logged, but a
- * standby ignores it, because a standby's snapshots may be older than all snapshots of the
- * primary.
+ * marked records.  Each change of a page advances the page's LSN, so a scan marks no page that has
+ * changed since the scan's start: the mark must not outlive the dead rows (README).
  */
 #include "am/scan_impl.h"
 
@@ -27,7 +21,6 @@
 
 /* Maximum number of records that one scan marks, to bound the time of the scan's end. */
 #define MOST_KILLED 4096
-#define LEAST_ROOM 64			/* power of two */
 
 void
 grnnd_begin_killed(IndexScanDesc scan)
@@ -47,13 +40,8 @@ grnnd_begin_killed(IndexScanDesc scan)
 static void
 remember_killed(GrnndScan *so)
 {
-	if (so->killed.n == MOST_KILLED || so->now.record == GRN_INVALID_ID)
-		return;
-	if (so->killed.records == NULL)
-		so->killed.records = palloc(LEAST_ROOM * sizeof(uint64));
-	else if (so->killed.n >= LEAST_ROOM && (so->killed.n & (so->killed.n - 1)) == 0)
-		so->killed.records = repalloc(so->killed.records, 2 * so->killed.n * sizeof(uint64));
-	so->killed.records[so->killed.n++] = (uint64) so->now.record << 32 | so->now.ntids;
+	if (so->killed.records.n < MOST_KILLED && so->now.record != GRN_INVALID_ID)
+		grnnd_add_number(&so->killed.records, so->context, (uint64) so->now.record << 32 | so->now.ntids);
 }
 
 void
@@ -77,15 +65,6 @@ grnnd_note_dead(GrnndScan *so, uint32 ndead)
 	so->killed.ndead += ndead;
 	if (ndead > 0 && ndead == so->now.ntids)
 		remember_killed(so);
-}
-
-static int
-compare_killed(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return (x > y) - (x < y);
 }
 
 /*
@@ -164,16 +143,17 @@ void
 grnnd_mark_killed(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	uint32		done = 0;
+	GrnndNumbers *records = &so->killed.records;
+	Size		done = 0;
 
-	if (!so->started || so->killed.n == 0 || so->killed.ndead < LEAST_DEAD_TIDS)
+	if (records->n == 0 || so->killed.ndead < LEAST_DEAD_TIDS)
 		return;
 	grnnd_test_point("scan-kill");
-	qsort(so->killed.records, so->killed.n, sizeof(uint64), compare_killed);
-	while (done < so->killed.n)
+	grnnd_sort_numbers(records);
+	while (done < records->n)
 	{
 		CHECK_FOR_INTERRUPTS();
-		done += mark_pages(scan, so->killed.records + done, so->killed.n - done);
+		done += mark_pages(scan, records->items + done, (uint32) (records->n - done));
 	}
-	so->killed.n = 0;
+	records->n = 0;
 }

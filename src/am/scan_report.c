@@ -88,14 +88,12 @@ work_of(const GrnndScan *so)
 	work.list_pages = list_pages(so);
 	work.pages = so->store.pages + work.list_pages;
 	work.reads = so->reads;
-	work.rests = so->rest != NULL;
-	work.bitmaps = so->search.way == GRNND_WAY_SET || so->set.heap != NULL;
+	work.rests = so->search.way == GRNND_WAY_REST || so->search.then == GRNND_WAY_REST;
+	work.bitmaps = so->search.way == GRNND_WAY_SET || so->search.then == GRNND_WAY_SET;
 	work.method = way_names[so->filter != NULL || so->search.way == GRNND_WAY_REST ? so->search.way
 							: GRNND_WAY_GRAPH];
-	if (so->rest != NULL && so->search.way != GRNND_WAY_REST)
-		work.then = way_names[GRNND_WAY_REST];
-	if (so->set.heap != NULL && so->search.way != GRNND_WAY_SET)
-		work.then = way_names[GRNND_WAY_SET];
+	if (so->search.then != GRNND_WAY_CHECK)
+		work.then = way_names[so->search.then];
 	return work;
 }
 
@@ -119,7 +117,7 @@ grnnd_note_scan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	if (!so->started)
+	if (so->source == NULL)
 		return;
 	make_reminder();
 	last.user = GetUserId();
@@ -205,7 +203,7 @@ grnnd_explain_scan(const IndexScanState *node, ExplainState * es)
 	if (so == NULL)
 		return;
 	work = so->work;
-	if (so->started)
+	if (so->source != NULL)
 	{
 		GrnndWork	current = work_of(so);
 

@@ -7,24 +7,11 @@
 
 #include <math.h>
 
-#include "catalog/pg_operator_d.h"
-#include "catalog/pg_type_d.h"
-#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 
 #include "am/page.h"
-#include "am/rerank.h"
 #include "graph/space.h"
-
-struct GrnndRest
-{
-	Tuplesortstate *sort;		/* (late, value, id and a bit for exact values, TID) */
-	TupleTableSlot *slot;
-	bool		waits;			/* the slot holds a node that is not returned yet */
-};
 
 /* A record as the rest sorts it. */
 typedef struct RestRow
@@ -42,7 +29,7 @@ typedef struct Reading
 	RestRow    *rows;			/* [nrows] */
 	uint32		nrows;
 	uint32		id;				/* the record being measured */
-	uint32		skip;			/* position in so->results.returned */
+	Size		at;				/* position in so->results.returned */
 } Reading;
 
 /* In place of a TID: the node has several TIDs or a chain and must be visited again. */
@@ -103,9 +90,7 @@ measure_page(IndexScanDesc scan, Reading *r, uint32 first)
 	r->nrows = 0;
 	for (uint32 id = first; id < first + l->per_page; id++)
 	{
-		while (r->skip < so->results.nreturned && so->results.returned[r->skip] < id)
-			r->skip++;
-		if (r->skip < so->results.nreturned && so->results.returned[r->skip] == id)
+		if (grnnd_has_number(&so->results.returned, &r->at, id))
 			continue;
 		r->id = id;
 		if (page == NULL)
@@ -126,23 +111,16 @@ measure_page(IndexScanDesc scan, Reading *r, uint32 first)
 }
 
 static void
-sort_row(IndexScanDesc scan, const RestRow *row, TupleTableSlot *slot)
+sort_row(IndexScanDesc scan, const RestRow *row)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1 &&
 		!grnnd_has_stand_ins(so->ix->key.type);
 	double		value = grnnd_operator_value(so, &row->found, row->norm, exact ? 0 : 1);
+	bool		late = so->rerank == NULL && so->asked.iterative == GRNND_ITERATIVE_STRICT &&
+		value < so->results.last;
 
-	ExecClearTuple(slot);
-	slot->tts_values[0] = Float8GetDatum(so->rerank == NULL &&
-										 so->asked.iterative == GRNND_ITERATIVE_STRICT &&
-										 value < so->results.last);
-	slot->tts_values[1] = Float8GetDatum(value);
-	slot->tts_values[2] = Int64GetDatum((int64) row->found.id << 1 | exact);
-	slot->tts_values[3] = Int64GetDatum(row->tid);
-	memset(slot->tts_isnull, 0, 4 * sizeof(bool));
-	ExecStoreVirtualTuple(slot);
-	tuplesort_puttupleslot(so->rest->sort, slot);
+	grnnd_sort_put(so->rest, late, value, row->tid, (int64) row->found.id << 1 | exact);
 }
 
 /*
@@ -162,31 +140,10 @@ make_query(const GrnndScan *so)
 	return NULL;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-	uint32		x = *(const uint32 *) a;
-	uint32		y = *(const uint32 *) b;
-
-	return (x > y) - (x < y);
-}
-
-void
-grnnd_sort_ids(uint32 *ids, uint32 n)
-{
-	qsort(ids, n, sizeof(uint32), compare_ids);
-}
-
 void
 grnnd_begin_rest(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	AttrNumber	columns[] = {1, 2};
-	Oid			operators[] = {Float8LessOperator, Float8LessOperator};
-	Oid			collations[] = {InvalidOid, InvalidOid};
-	bool		nulls_first[] = {false, false};
-	TupleDesc	desc = CreateTemplateTupleDesc(4);
-	TupleTableSlot *slot;
 	Reading		r = {.so = so};
 
 	if (grnnd_set_serves(so))
@@ -195,27 +152,11 @@ grnnd_begin_rest(IndexScanDesc scan)
 		return;
 	}
 	grnnd_leave_search(so, GRNND_WAY_REST);
-	/* results that wait are read again by the rest */
 	if (so->rerank != NULL)
 		grnnd_rerank_rest(so);
-	else
-	{
-		pairingheap_reset(so->results.heap);
-		pairingheap_reset(so->results.late);
-	}
-	if (so->results.nreturned > 0)
-		grnnd_sort_ids(so->results.returned, so->results.nreturned);
+	grnnd_sort_numbers(&so->results.returned);
 
-	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
-	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
-	TupleDescInitEntry(desc, 3, "id", INT8OID, -1, 0);
-	TupleDescInitEntry(desc, 4, "tid", INT8OID, -1, 0);
-	TupleDescFinalize(desc);
-	so->rest = palloc0(sizeof(GrnndRest));
-	so->rest->sort = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
-										  work_mem, NULL, TUPLESORT_NONE);
-	so->rest->slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
-	slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	so->rest = grnnd_sort_begin(true);
 	/* use a ring of buffers for a large index, as sequential scans do */
 	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)
 		so->store.strategy = GetAccessStrategy(BAS_BULKREAD);
@@ -225,7 +166,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 	{
 		measure_page(scan, &r, first);
 		for (uint32 i = 0; i < r.nrows; i++)
-			sort_row(scan, &r.rows[i], slot);
+			sort_row(scan, &r.rows[i]);
 	}
 	pfree(r.rows);
 	if (r.query != NULL)
@@ -233,35 +174,21 @@ grnnd_begin_rest(IndexScanDesc scan)
 	if (so->store.strategy != NULL)
 		FreeAccessStrategy(so->store.strategy);
 	so->store.strategy = NULL;
-	ExecDropSingleTupleTableSlot(slot);
-	tuplesort_performsort(so->rest->sort);
+	grnnd_sort_perform(so->rest);
+	if (so->rerank == NULL)
+		so->source = grnnd_next_rest;
 }
 
 bool
-grnnd_rest_bound(GrnndScan *so, double *bound)
+grnnd_next_rest(IndexScanDesc scan)
 {
-	GrnndRest  *rest = so->rest;
-	bool		isnull;
-
-	rest->waits = rest->waits || tuplesort_gettupleslot(rest->sort, true, false, rest->slot, NULL);
-	if (rest->waits)
-		*bound = DatumGetFloat8(slot_getattr(rest->slot, 2, &isnull));
-	return rest->waits;
-}
-
-bool
-grnnd_next_rest(GrnndScan *so)
-{
-	GrnndRest  *rest = so->rest;
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	double		value;
+	int64		tid;
+	int64		id;
 
-	while (grnnd_rest_bound(so, &value))
+	while (grnnd_sort_next(so->rest, &value, &tid, &id))
 	{
-		bool		isnull;
-		int64		id = DatumGetInt64(slot_getattr(rest->slot, 3, &isnull));
-		int64		tid = DatumGetInt64(slot_getattr(rest->slot, 4, &isnull));
-
-		rest->waits = false;
 		if (tid != MANY_TIDS)
 			grnnd_take_row(so, (uint32) (id >> 1), &tid);
 		else if (!grnnd_read_node(so, (uint32) (id >> 1)))
@@ -271,13 +198,4 @@ grnnd_next_rest(GrnndScan *so)
 		return true;
 	}
 	return false;
-}
-
-void
-grnnd_end_rest(GrnndScan *so)
-{
-	if (so->rest == NULL)
-		return;
-	ExecDropSingleTupleTableSlot(so->rest->slot);
-	tuplesort_end(so->rest->sort);
 }

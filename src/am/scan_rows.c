@@ -1,19 +1,144 @@
 /*
- * scan_rows.c - prefetches rows of the table for a scan or its executor, while pages are missing
- * from shared buffers.
+ * scan_rows.c - rows of the table: reads rows for the operator's values, and prefetches rows for a
+ * scan or its executor, while pages are missing from shared buffers.
  */
 #include "am/scan_impl.h"
 
 #include "access/tableam.h"
+#include "executor/executor.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/spccache.h"
 
 #include "am/page.h"
 
-static bool
-is_heap(Relation table)
+/* What reads rows.  Survives rescans. */
+struct GrnndTableReader
 {
-	return table != NULL && table->rd_tableam == GetHeapamTableAmRoutine();
+	IndexFetchTableData *fetch;
+	TupleTableSlot *slot;
+	AttrNumber	column;			/* column of the table, or 0: the index's first key is an
+								 * expression */
+	ExprState  *expression;		/* the expression if column is 0, else NULL */
+	EState	   *estate;
+	MemoryContext value;		/* memory for measuring one row */
+	int			prefetch_width; /* effective_io_concurrency of the table's tablespace */
+};
+
+/* ---- reading ---- */
+
+/* The scan's reader, made for the first row. */
+static GrnndTableReader *
+table_reader(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	MemoryContext old;
+	GrnndTableReader *r;
+
+	if (so->reader != NULL)
+		return so->reader;
+	old = MemoryContextSwitchTo(GetMemoryChunkContext(so));
+	r = palloc0(sizeof(GrnndTableReader));
+	r->fetch = GRNND_INDEX_FETCH_BEGIN(scan->heapRelation);
+	r->slot = table_slot_create(scan->heapRelation, NULL);
+	r->value = AllocSetContextCreate(CurrentMemoryContext, "grnnd value", ALLOCSET_SMALL_SIZES);
+	r->column = scan->indexRelation->rd_index->indkey.values[0];
+	if (r->column == 0)
+	{
+		/*
+		 * Prepare only the first expression of the index: the query itself names this expression
+		 * in ORDER BY.  The user must not run other functions of the table's owner unknowingly.
+		 */
+		Expr	   *first = linitial(RelationGetIndexExpressions(scan->indexRelation));
+
+		r->estate = CreateExecutorState();
+		r->expression = ExecPrepareExpr(first, r->estate);
+	}
+	r->prefetch_width = get_tablespace_io_concurrency(scan->heapRelation->rd_rel->reltablespace);
+	MemoryContextSwitchTo(old);
+	so->reader = r;
+	return r;
 }
+
+/*
+ * Computes the operator's value of the row in the slot.  Returns false if the row or the value is
+ * NULL.
+ */
+static bool
+measure_row(IndexScanDesc scan, GrnndTableReader *r, double *value)
+{
+	ScanKey		key = &scan->orderByData[0];
+	MemoryContext old = MemoryContextSwitchTo(r->value);
+	Datum		row;
+	bool		isnull;
+	bool		known = false;
+
+	if (r->column != 0)
+		row = slot_getattr(r->slot, r->column, &isnull);
+	else
+	{
+		ExprContext *econtext = GetPerTupleExprContext(r->estate);
+
+		ResetExprContext(econtext);
+		econtext->ecxt_scantuple = r->slot;
+		row = ExecEvalExprSwitchContext(r->expression, econtext, &isnull);
+	}
+	if (!isnull)
+	{
+		LOCAL_FCINFO(fcinfo, 2);
+
+		InitFunctionCallInfoData(*fcinfo, &key->sk_func, 2, key->sk_collation, NULL, NULL);
+		fcinfo->args[0].value = row;
+		fcinfo->args[0].isnull = false;
+		fcinfo->args[1].value = key->sk_argument;
+		fcinfo->args[1].isnull = false;
+		*value = DatumGetFloat8(FunctionCallInvoke(fcinfo));
+		known = !fcinfo->isnull;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(r->value);
+	return known;
+}
+
+bool
+grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value, bool *dead)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	GrnndTableReader *r = table_reader(scan);
+	bool		again = false;
+
+	*dead = false;
+	so->reads++;
+	return table_index_fetch_tuple(r->fetch, tid, scan->xs_snapshot, r->slot, &again, dead) &&
+		measure_row(scan, r, value);
+}
+
+void
+grnnd_end_reading(GrnndScan *so)
+{
+	if (so->reader == NULL)
+		return;
+	ExecClearTuple(so->reader->slot);
+	table_index_fetch_reset(so->reader->fetch);
+}
+
+void
+grnnd_end_reader(GrnndScan *so)
+{
+	GrnndTableReader *r = so->reader;
+
+	if (r == NULL)
+		return;
+	grnnd_end_reading(so);
+	table_index_fetch_end(r->fetch);
+	ExecDropSingleTupleTableSlot(r->slot);
+	MemoryContextDelete(r->value);
+	if (r->estate != NULL)
+		FreeExecutorState(r->estate);
+	pfree(r);
+}
+
+/* ---- prefetching ---- */
 
 /* Number of coming nodes that the scan will probably take. */
 static uint32
@@ -37,7 +162,7 @@ grnnd_prefetch_rows(IndexScanDesc scan, int width)
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	uint32		until = Min(so->batch.taken + Min((uint32) width, likely_taken(so)), so->batch.size);
 
-	if (!is_heap(scan->heapRelation))
+	if (scan->heapRelation == NULL || scan->heapRelation->rd_tableam != GetHeapamTableAmRoutine())
 		return;
 	for (; so->batch.prefetched < until; so->batch.prefetched++)
 	{
@@ -54,6 +179,12 @@ grnnd_prefetch_rows(IndexScanDesc scan, int width)
 	}
 }
 
+int
+grnnd_table_prefetch_width(IndexScanDesc scan)
+{
+	return table_reader(scan)->prefetch_width;
+}
+
 void
 grnnd_prefetch_results(IndexScanDesc scan)
 {
@@ -62,6 +193,8 @@ grnnd_prefetch_results(IndexScanDesc scan)
 	if (so->store.missing_left > 0)
 		grnnd_prefetch_rows(scan, so->store.prefetch_width);
 }
+
+/* ---- checks ---- */
 
 void
 grnnd_check_row(IndexScanDesc scan, const ItemPointerData *tid)

@@ -1,5 +1,6 @@
 /*
- * scan_threshold.c - the greatest distance that a query's WHERE clause accepts.
+ * scan_threshold.c - what the plan above a scan asks for: the greatest distance that WHERE accepts,
+ * and the number of rows of LIMIT.
  *
  * "WHERE e <-> q < r ORDER BY e <-> q LIMIT k" with fewer than k such rows would read the whole
  * index, because PostgreSQL does not tell an access method of conditions outside its operator
@@ -27,6 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "am/bitmap_scan.h"
 #include "am/handler.h"
 
 /*
@@ -230,6 +232,55 @@ is_ours(const IndexScanState *node)
 		node->iss_RelationDesc->rd_indam->amgettuple == grnnd_gettuple;
 }
 
+/*
+ * ---- the number of rows that the LIMIT above a scan asks for ----
+ *
+ * A search too narrow for LIMIT goes on in batches, with more visits than one wider search.  So the
+ * hook notes a Limit node above a scan of ours, if no node between them drops or adds rows.  If a
+ * filter drops rows, the scan needs at least LIMIT rows.
+ */
+
+/* The scan below a node that passes rows on one by one, or NULL. */
+static IndexScanState *
+scan_below(PlanState * node)
+{
+	for (;;)
+	{
+		if (node == NULL || IsA(node, IndexScanState))
+			return (IndexScanState *) node;
+		if (IsA(node, SubqueryScanState))
+			node = ((SubqueryScanState *) node)->subplan;
+		else if (IsA(node, ResultState) || IsA(node, LockRowsState))
+			node = outerPlanState(node);
+		else
+			return grnnd_scan_with_bitmap(node);
+	}
+}
+
+/* Notes a Limit node if a scan of ours is below it. */
+static void
+note_limit(LimitState * node)
+{
+	const IndexScanState *scan = scan_below(outerPlanState(node));
+
+	if (scan != NULL && is_ours(scan))
+		grnnd_note_planned(scan)->limit = node;
+}
+
+uint64
+grnnd_limit(ScanKey keys, bool *filtered, double *rows)
+{
+	const GrnndPlanned *note = grnnd_planned(keys);
+	const		LimitState *limit = note == NULL ? NULL : note->limit;
+
+	*filtered = limit != NULL && note->filtered;
+	*rows = *filtered ? note->rows : 0;
+	/* the executor computes both before it asks for the first row */
+	return limit == NULL || limit->noCount ? 0 : (uint64) limit->count + (uint64) limit->offset;
+}
+
+/* ---- the hook ---- */
+
 static bool
 find_scans(PlanState * node, void *context)
 {
@@ -239,7 +290,7 @@ find_scans(PlanState * node, void *context)
 		grnnd_note_quals((IndexScanState *) node);
 	}
 	else if (IsA(node, LimitState))
-		grnnd_note_limit((LimitState *) node);
+		note_limit((LimitState *) node);
 	return planstate_tree_walker(node, find_scans, context);
 }
 

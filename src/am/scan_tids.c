@@ -1,12 +1,8 @@
 /*
  * scan_tids.c - scans for the rows of other indexes' bitmaps.
  *
- * The size of the bitmap decides how a scan finds its rows.  Few rows are all read from the table,
- * as a plan without an index of ours would.  Otherwise the search tests row addresses, and passes
- * through records that fail.  If nearly all rows are in the bitmap, the search tests nothing.  A
- * search whose visits have cost as much as reading the rows of the bitmap ends, and so does one
- * that runs dry: the scan then reads these rows.  A scan that goes on for long ends with these rows
- * as well.
+ * The size of the bitmap decides how a scan finds its rows (README).  If nearly all rows are in the
+ * bitmap, the search tests nothing.
  */
 #include "am/scan_impl.h"
 
@@ -15,10 +11,7 @@
 #include "access/htup_details.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
-
-#include "am/rerank.h"
 
 /* A set with this share of the rows is no condition of the search. */
 #define NEARLY_ALL 0.8
@@ -106,30 +99,11 @@ grnnd_set_is_small(const GrnndScan *so)
 		grnnd_set_cost(so) <= SURE * grnnd_set_visits(so->ix, (double) so->width.ef * grnnd_beam(so->ix), so->set.share);
 }
 
-/* ---- rows that were returned ---- */
-
 void
 grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid)
 {
-	if (so->set.heap != NULL)
-		return;
-	if (so->set.nreturned == so->set.returned_room)
-	{
-		so->set.returned_room = Max(64, 2 * so->set.returned_room);
-		so->set.returned = so->set.returned == NULL
-			? MemoryContextAlloc(so->context, so->set.returned_room * sizeof(uint64))
-			: repalloc_huge(so->set.returned, so->set.returned_room * sizeof(uint64));
-	}
-	so->set.returned[so->set.nreturned++] = tid_number(tid);
-}
-
-static int
-compare_tids(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return (x > y) - (x < y);
+	if (so->set.rows != NULL && so->set.heap == NULL)
+		grnnd_add_number(&so->set.returned, so->context, tid_number(tid));
 }
 
 /* ---- the rows of the set ---- */
@@ -164,7 +138,7 @@ typedef struct Reading
 {
 	IndexScanDesc scan;
 	Size		room;
-	Size		skip;			/* rows of so->set.returned that come before the current row */
+	Size		at;				/* position in so->set.returned */
 	BlockNumber blocks;			/* of the table */
 } Reading;
 
@@ -174,14 +148,13 @@ read_set_row(Reading *r, BlockNumber block, OffsetNumber offset)
 	GrnndScan  *so = (GrnndScan *) r->scan->opaque;
 	ItemPointerData tid;
 	SetRow		row;
+	bool		dead;
 
 	ItemPointerSet(&tid, block, offset);
 	row.tid = tid_number(&tid);
-	while (r->skip < so->set.nreturned && so->set.returned[r->skip] < row.tid)
-		r->skip++;
-	if (r->skip < so->set.nreturned && so->set.returned[r->skip] == row.tid)
+	if (grnnd_has_number(&so->set.returned, &r->at, row.tid))
 		return;
-	if (!grnnd_read_value(r->scan, &tid, &row.value) || row.value > so->asked.threshold)
+	if (!grnnd_read_value(r->scan, &tid, &row.value, &dead) || row.value > so->asked.threshold)
 		return;
 	if (so->asked.iterative != GRNND_ITERATIVE_RELAXED && float8_lt(row.value, so->results.last))
 		row.tid |= LATE;
@@ -227,30 +200,10 @@ read_set_page(void *arg, BlockNumber block, const OffsetNumber *offsets, int n)
 	return true;
 }
 
-void
-grnnd_begin_set_rows(IndexScanDesc scan)
+static bool
+next_set_row(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
-	Reading		r = {.scan = scan, .room = 64, .blocks = RelationGetNumberOfBlocks(scan->heapRelation)};
-
-	grnnd_leave_search(so, GRNND_WAY_SET);
-	so->list.reader = NULL;
-	so->rerank = NULL;
-	/* results that wait are read again */
-	pairingheap_reset(so->results.heap);
-	pairingheap_reset(so->results.late);
-	if (so->set.nreturned > 0)
-		qsort(so->set.returned, so->set.nreturned, sizeof(uint64), compare_tids);
-	so->set.heap = MemoryContextAllocHuge(so->context, r.room * sizeof(SetRow));
-	grnnd_tid_set_each(so->set.rows, read_set_page, &r);
-	grnnd_end_reading(so);
-	for (Size i = so->set.n / 2; i-- > 0;)
-		sift_down(so->set.heap, so->set.n, i);
-}
-
-bool
-grnnd_next_set_row(GrnndScan *so)
-{
 	SetRow		row;
 	ItemPointerData tid;
 
@@ -265,4 +218,22 @@ grnnd_next_set_row(GrnndScan *so)
 	so->now.value = row.value;
 	so->now.exact = true;
 	return true;
+}
+
+void
+grnnd_begin_set_rows(IndexScanDesc scan)
+{
+	GrnndScan  *so = (GrnndScan *) scan->opaque;
+	Reading		r = {.scan = scan, .room = 64, .blocks = RelationGetNumberOfBlocks(scan->heapRelation)};
+
+	so->list.reader = NULL;
+	so->rerank = NULL;
+	grnnd_leave_search(so, GRNND_WAY_SET);
+	so->source = next_set_row;
+	grnnd_sort_numbers(&so->set.returned);
+	so->set.heap = MemoryContextAllocHuge(so->context, r.room * sizeof(SetRow));
+	grnnd_tid_set_each(so->set.rows, read_set_page, &r);
+	grnnd_end_reading(so);
+	for (Size i = so->set.n / 2; i-- > 0;)
+		sift_down(so->set.heap, so->set.n, i);
 }
