@@ -400,7 +400,7 @@ debian_suite()
 
 # debian_apt SUITE: APT, the words of an apt-get whose sources are that suite's alone and whose lists
 # lie in .work/apt/SUITE.  No system source is added.  One at a time, and none waits for a network that
-# does not answer.
+# does not answer.  A mirror's lists may be older than they allow; their signatures count.
 debian_apt()
 {
 	local apt=$WORK/apt/$1 signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
@@ -411,7 +411,7 @@ debian_apt()
 		"deb-src $signed https://deb.debian.org/debian $1 main" >"$apt/sources.list"
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || sed -i s/https:/http:/ "$apt/sources.list"
 	APT=(flock "$apt/lock" timeout --foreground -k 10 300 apt-get
-		-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
+		-o Acquire::Check-Valid-Until=false -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 		-o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
 		-o "Dir::State::lists=$apt/lists" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
 		-o "APT::Sandbox::User=$(id -un)")

@@ -167,7 +167,7 @@ make_deb()
 # trial.sh in /debs.
 clean_root()
 {
-	local tar=$OUT/root-$PG_MAJOR${1:+-$1}.tar packages=postgresql-$PG_MAJOR name suite sources options=()
+	local tar=$OUT/root-$PG_MAJOR${1:+-$1}.tar packages=postgresql-$PG_MAJOR name suite sources
 	local debian="deb https://deb.debian.org/debian"
 
 	for name; do packages+=,$name; done
@@ -179,13 +179,11 @@ clean_root()
 			# no Debian of its own: sid, with the libraries that its server needs
 			suite=sid
 			sources=("$debian sid main" "$debian experimental main")
-			packages+=,libpq5/experimental,libpq-dev/experimental
-			# a mirror's copy of it may be older than its own lists allow
-			options+=(--aptopt='Acquire::Check-Valid-Until "false"') ;;
+			packages+=,libpq5/experimental,libpq-dev/experimental ;;
 	esac
 	need mmdebstrap=mmdebstrap unshare=util-linux
-	# It is made once (a minute).
-	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt "${options[@]}" --include="$packages" "$suite" \
+	# It is made once (a minute).  (A mirror's copy of a suite may be older than the suite's lists allow.)
+	[ -e "$tar" ] || { quietly clean-root mmdebstrap --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' --include="$packages" "$suite" \
 		"${tar%.tar}.part.tar" "${sources[@]}" && mv "${tar%.tar}.part.tar" "$tar"; }
 	[ -n "$RUN" ] || make_room packages
 	ROOT=$RUN/root

@@ -24,6 +24,8 @@ grnnd.background_fit = off
 grnnd.build_device = cpu
 grnnd.build_in_backend = off
 grnnd.build_timeout = 1s
+# its compiler knows no interrupts
+jit = off
 ));
 $node->start;
 setup_grnnd($node, 64, 5, 'grnnd_tools');

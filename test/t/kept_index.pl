@@ -28,6 +28,7 @@ fsync = off
 grnnd.background_fit = off
 grnnd.build_device = cpu
 enable_seqscan = off
+jit = off
 ));
 $node->start;
 
