@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs VectorDBBench and ann-benchmarks themselves with the drivers beside this, on one small data set.
 
-  bench.py --pg-config PG_CONFIG --ann-benchmarks CHECKOUT --out RESULTS [--data FOLDER] [--systems grnnd,pgvector]
+  bench.py --pg-config PG_CONFIG [--ann-benchmarks CHECKOUT] --out RESULTS [--data FOLDER] [--systems grnnd,pgvector]
+           [--clients 1,4]
 
 Runs in a Python that has VectorDBBench and what ann-benchmarks wants:
 
@@ -9,7 +10,8 @@ Runs in a Python that has VectorDBBench and what ann-benchmarks wants:
   git clone https://github.com/erikbern/ann-benchmarks CHECKOUT && install.py ann-benchmarks CHECKOUT
 
 FOLDER holds base.fbin, query.fbin and gt.ibin (100 neighbors, by cosine); without it the sample of make demo is
-taken.  Both harnesses ask the same server for 10 and for 100 rows, at each ef_search.  Writes RESULTS/drivers.md.
+taken.  Both harnesses ask the same server for 10 and for 100 rows, at each ef_search.  --clients: VectorDBBench also
+runs its concurrent stage, with these numbers of clients.  Writes RESULTS/drivers.md.
 """
 import argparse
 import glob
@@ -29,7 +31,7 @@ from common import ROOT, Server, machine, read_matrix, save_matrix, write_table 
 DATASET = "small-angular"
 COMMANDS = {"grnnd": ["grnnd"], "pgvector": ["pgvectorhnsw", "--m", "16", "--ef-construction", "64"]}
 ARGUMENTS = {"grnnd": ("GRNND", "[{}]"), "pgvector": ("PGVector", "[{M: 16, efConstruction: 64}]")}
-COLUMNS = ["harness", "index", "k", "ef_search", "recall", "ms a query, one client", "load and index s"]
+COLUMNS = ["harness", "index", "k", "ef_search", "recall", "ms a query, one client", "queries/s by clients", "load and index s"]
 
 # ann-benchmarks with a data set of the user's, which it would not take by name.  It runs in this process: the worker
 # that ann-benchmarks starts ends at once where it is quicker than the queue that it reads.
@@ -72,6 +74,8 @@ def convert(folder, out, checkout):
     truth = np.array(read_matrix(f"{folder}/gt.ibin", np.int32))[:, :100]
     for name, column, rows in (("train", "emb", base), ("test", "emb", query), ("neighbors", "neighbors_id", truth)):
         pandas.DataFrame({"id": range(len(rows)), column: list(rows)}).to_parquet(f"{out}/{name}.parquet")
+    if not checkout:
+        return base.shape
     os.makedirs(f"{checkout}/data", exist_ok=True)
     with h5py.File(f"{checkout}/data/{DATASET}.hdf5", "w") as f:
         f.attrs.update({"type": "dense", "distance": "angular", "dimension": base.shape[1], "point_type": "float"})
@@ -97,12 +101,13 @@ def vectordbbench(server, system, shape, args, out):
         for ef in args.ef:
             load = [] if seconds is None else ["--skip-drop-old", "--skip-load"]
             label = f"{system}-{k}-{ef}"
+            clients = ["--num-concurrency", args.clients, "--concurrency-duration", "10"] if args.clients else ["--skip-search-concurrent"]
             run([program] + COMMANDS[system] + load + [
                 "--ef-search", str(ef), "--user-name", "bench", "--host", server.dir, "--db-name", "postgres",
                 "--case-type", "PerformanceCustomDataset", "--custom-case-name", "small", "--custom-dataset-name", "small",
                 "--custom-dataset-dir", out, "--custom-dataset-size", str(shape[0]), "--custom-dataset-dim", str(shape[1]),
-                "--custom-dataset-file-count", "1", "--k", str(k), "--skip-search-concurrent", "--db-label", label,
-                "--task-label", label], f"{out}/vectordbbench.log", env=env, cwd=out)
+                "--custom-dataset-file-count", "1", "--k", str(k), "--db-label", label,
+                "--task-label", label] + clients, f"{out}/vectordbbench.log", env=env, cwd=out)
             found = [path for path in glob.glob(f"{out}/vdb-{system}/**/*{label}*.json", recursive=True)]
             if len(found) != 1:
                 sys.exit(f"VectorDBBench wrote {len(found)} results of {label}, see {out}/vectordbbench.log")
@@ -110,7 +115,8 @@ def vectordbbench(server, system, shape, args, out):
                 metrics = json.load(f)["results"][0]["metrics"]
             if seconds is None:
                 seconds = metrics["load_duration"]
-            yield ["VectorDBBench", system, k, ef, metrics["recall"], metrics["serial_latency_p50"] * 1000, seconds]
+            rates = ", ".join(f"{n}: {rate:.0f}" for n, rate in zip(metrics["conc_num_list"], metrics["conc_qps_list"]))
+            yield ["VectorDBBench", system, k, ef, metrics["recall"], metrics["serial_latency_p50"] * 1000, rates, seconds]
 
 
 def ann_benchmarks(server, system, args, out):
@@ -134,20 +140,21 @@ def ann_benchmarks(server, system, args, out):
             if row["algorithm"] == system:
                 ef = int(row["parameters"].split("ef_search=")[1].rstrip(")"))
                 if ef in args.ef:       # an earlier run may have left others
-                    yield ["ann-benchmarks", system, k, ef, float(row["k-nn"]), 1000 / float(row["qps"]), float(row["build"])]
+                    yield ["ann-benchmarks", system, k, ef, float(row["k-nn"]), 1000 / float(row["qps"]), "", float(row["build"])]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pg-config", required=True)
-    parser.add_argument("--ann-benchmarks", required=True)
+    parser.add_argument("--ann-benchmarks")
     parser.add_argument("--data")
     parser.add_argument("--out", required=True)
     parser.add_argument("--systems", default="grnnd,pgvector")
+    parser.add_argument("--clients")
     parser.add_argument("--ef", type=lambda text: [int(x) for x in text.split(",")], default=[10, 40, 100, 200])
     parser.add_argument("--k", type=lambda text: [int(x) for x in text.split(",")], default=[10, 100])
     args = parser.parse_args()
-    args.ann_benchmarks = os.path.abspath(args.ann_benchmarks)
+    args.ann_benchmarks = args.ann_benchmarks and os.path.abspath(args.ann_benchmarks)
     out = os.path.abspath(args.out)
     os.makedirs(out, exist_ok=True)
     shape = convert(args.data or sample(out), out, args.ann_benchmarks)
@@ -158,7 +165,8 @@ def main():
         server.sql("CREATE EXTENSION grnnd CASCADE")
         for system in args.systems.split(","):
             rows += sorted(vectordbbench(server, system, shape, args, out), key=lambda r: r[2:4])
-            rows += sorted(ann_benchmarks(server, system, args, out), key=lambda r: r[2:4])
+            if args.ann_benchmarks:
+                rows += sorted(ann_benchmarks(server, system, args, out), key=lambda r: r[2:4])
             write_table(f"{out}/drivers.md", "VectorDBBench and ann-benchmarks", COLUMNS, rows,
                         f"{machine()}; {version}, {shape[0]} rows of {shape[1]} dimensions, cosine")
     finally:
