@@ -38,27 +38,6 @@ grn_connect_bytes(size_t n)
 	return GRN_REACH_WORDS(n) * sizeof(uint64_t) + 2 * n * sizeof(uint32_t);
 }
 
-/* Marks all vertices that v reaches.  v must be unmarked. */
-static void
-mark_reached_from(Connect *c, uint32_t v)
-{
-	const GrnGraph *g = c->graph;
-	size_t		head = 0;
-	size_t		tail = 0;
-
-	grn_reach_add(c->reached, v);
-	c->queue[tail++] = v;
-	while (head < tail)
-	{
-		uint32_t	u = c->queue[head++];
-		const uint32_t *ids = g->ids + (size_t) u * g->degree;
-
-		for (uint32_t i = 0; i < g->counts[u]; i++)
-			if (grn_reach_add(c->reached, ids[i]))
-				c->queue[tail++] = ids[i];
-	}
-}
-
 static float
 distance(const Connect *c, uint32_t a, uint32_t b)
 {
@@ -193,6 +172,7 @@ grn_reachable(const GrnGraph *graph, uint32_t entry, GrnParallel *parallel, void
 
 	if (graph->n == 0)
 		return 0;
+	memset(reached, 0, GRN_REACH_WORDS(graph->n) * sizeof(*reached));
 	return grn_reach(graph, parallel, entry, reached,
 					 (uint32_t *) (reached + GRN_REACH_WORDS(graph->n)));
 }
@@ -232,7 +212,7 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 		/* A neighbor may have become reached since the search. */
 		p = reached_neighbor(&c, x);
 		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
-		mark_reached_from(&c, x);
+		grn_reach(graph, NULL, x, c.reached, c.queue);
 		connected++;
 	}
 	return connected;

@@ -7,53 +7,86 @@
  */
 #include "graph/construct/reach.h"
 
-#include "graph/construct/frontier.h"
+#include <string.h>
+
+#define GRAIN 256
+#define BATCH 256				/* found vertices that a worker collects before an append */
 
 typedef struct Reach
 {
-	GrnFrontier frontier;
+	const GrnGraph *graph;
 	uint64_t   *reached;
+	uint32_t   *queue;			/* [graph->n] vertices in the order of discovery */
+	size_t		first;			/* start of the current level in queue */
+	size_t		tail;			/* end of queue; threads reserve places by atomic additions */
 } Reach;
+
+/* Vertices that one worker has found and not yet appended to the queue. */
+typedef struct Batch
+{
+	uint32_t	n;
+	uint32_t	ids[BATCH];
+} Batch;
+
+static void
+flush(Reach *r, Batch *batch)
+{
+	size_t		at = __atomic_fetch_add(&r->tail, batch->n, __ATOMIC_RELAXED);
+
+	memcpy(r->queue + at, batch->ids, batch->n * sizeof(uint32_t));
+	batch->n = 0;
+}
 
 static void
 level_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Reach	   *r = arg;
-	GrnFrontier *f = &r->frontier;
-	const GrnGraph *g = f->graph;
-	GrnFoundBatch found;
+	const GrnGraph *g = r->graph;
+	size_t		last = r->first + end;
+	Batch		found;
 
 	(void) worker;
 	found.n = 0;
-	for (size_t i = f->first + begin; i < f->first + end; i++)
+	for (size_t i = r->first + begin; i < last; i++)
 	{
-		uint32_t	v = f->queue[i];
+		uint32_t	v = r->queue[i];
 		const uint32_t *ids = g->ids + (size_t) v * g->degree;
 
-		grn_frontier_prefetch(f, i, f->first + end);
+		if (i + 4 < last)
+		{
+			const uint32_t *ahead = g->ids + (size_t) r->queue[i + 4] * g->degree;
+
+			__builtin_prefetch(ahead);
+			__builtin_prefetch(ahead + 16);
+		}
 		for (uint32_t j = 0; j < g->counts[v]; j++)
 			if (grn_reach_add(r->reached, ids[j]))
-				grn_frontier_add(f, &found, ids[j]);
+			{
+				found.ids[found.n++] = ids[j];
+				if (found.n == BATCH)
+					flush(r, &found);
+			}
 	}
-	grn_frontier_flush(f, &found);
+	flush(r, &found);
 }
 
 size_t
 grn_reach(const GrnGraph *graph, GrnParallel *parallel, uint32_t entry, uint64_t *reached,
 		  uint32_t *queue)
 {
-	Reach		r = {{graph, queue, 0, 1}, reached};
-	GrnFrontier *f = &r.frontier;
+	Reach		r = {graph, reached, queue, 0, 1};
 
-	memset(reached, 0, GRN_REACH_WORDS(graph->n) * sizeof(*reached));
 	grn_reach_add(reached, entry);
 	queue[0] = entry;
-	while (f->first < f->tail)
+	while (r.first < r.tail)
 	{
-		size_t		last = f->tail;
+		size_t		last = r.tail;
 
-		grn_frontier_run(parallel, last - f->first, GRN_FRONTIER_GRAIN, level_range, &r);
-		f->first = last;
+		if (parallel == NULL || last - r.first <= GRAIN)
+			level_range(&r, 0, 0, last - r.first);
+		else
+			parallel->run(parallel, last - r.first, GRAIN, level_range, &r);
+		r.first = last;
 	}
-	return f->tail;
+	return r.tail;
 }

@@ -26,8 +26,9 @@ grn_reach_add(uint64_t *reached, uint32_t v)
 }
 
 /*
- * Sets reached [GRN_REACH_WORDS(n)] to the vertices that entry reaches, entry included.
- * Returns their number.  queue: [n].  parallel may be NULL.
+ * Adds to reached [GRN_REACH_WORDS(n)] the entry, which the set must not have, and all vertices
+ * that the entry reaches by vertices outside the set.  Returns their number.  queue: [n].
+ * parallel may be NULL.
  */
 extern size_t grn_reach(const GrnGraph *graph, GrnParallel *parallel, uint32_t entry,
 						uint64_t *reached, uint32_t *queue);
