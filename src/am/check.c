@@ -142,7 +142,7 @@ grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page
  * record.
  */
 static uint32
-hash_edge(const IndexCheck *c, const GrnndEdge *edge)
+hash_edge(const IndexCheck *c, const GrnEdge *edge)
 {
 	const GrnLayout *l = &c->ix->layout;
 	uint32		h = hash_bytes((const unsigned char *) edge->sig, l->sig_bytes);
@@ -165,7 +165,7 @@ make_mark(uint32 hash, GrnState state)
 static uint32
 mark_of(const IndexCheck *c, const GrnRecord *rec)
 {
-	GrnndEdge	own = grnnd_own_edge(&c->ix->layout, rec, 0);
+	GrnEdge		own = grn_own_edge(&c->ix->layout, rec, 0);
 	bool		vertex = rec->state == GRN_NODE || rec->state == GRN_DEAD;
 
 	return make_mark(vertex ? hash_edge(c, &own) : 0, (GrnState) rec->state);
@@ -343,7 +343,7 @@ check_edges(IndexCheck *c, const GrnRecord *rec, uint32 id)
 
 	for (uint32 i = 0; i < rec->count; i++)
 	{
-		GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+		GrnEdge		edge = grn_get_edge(l, rec, i);
 		uint32		y = edge.id;
 		uint32		mark;
 		GrnState	state;
@@ -460,7 +460,7 @@ check_entries(IndexCheck *c, char *page)
 	for (uint32 i = 0; i < count; i++)
 	{
 		uint32		id = ((const uint32 *) (payload + GRNND_ENTRY_OFF_IDS))[i];
-		GrnndEdge	edge = grnnd_own_edge(l, c->reach.rec, id);
+		GrnEdge		edge = grn_own_edge(l, c->reach.rec, id);
 		GrnState	state = GRN_FREE;
 		uint32		mark = 0;
 

@@ -282,40 +282,6 @@ store_test(GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_
 	}
 }
 
-typedef struct Fetch
-{
-	const GrnndIndex *ix;
-	float	   *x;
-	GrnState	state;
-	uint16		version;
-	float		error;
-} Fetch;
-
-static void
-take_vector(void *arg, const GrnRecord *rec, const void *vec)
-{
-	Fetch	   *f = arg;
-
-	grn_own_load(&f->ix->layout, vec, f->x);
-	f->state = (GrnState) rec->state;
-	f->version = rec->version;
-	f->error = grnnd_rounding_error(f->ix, rec);
-}
-
-bool
-grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state, uint16 *version,
-				  float *error)
-{
-	Fetch		f = {.ix = store->ix, .x = x};
-
-	if (!store_visit(&store->base, id, take_vector, &f))
-		return false;
-	*state = f.state;
-	*version = f.version;
-	*error = f.error;
-	return true;
-}
-
 static void *
 store_alloc(GrnStore *self, size_t bytes)
 {

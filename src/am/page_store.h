@@ -48,11 +48,4 @@ extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKi
  */
 extern void grnnd_store_touch(const GrnndStore *store, uint32 id);
 
-/*
- * Loads a node's vector x [dim], with its state, version and code error.  Returns false if the id
- * is not a node.
- */
-extern bool grnnd_store_fetch(GrnndStore *store, uint32 id, float *x, GrnState *state,
-							  uint16 *version, float *error);
-
 #endif							/* GRNND_PAGE_STORE_H */

@@ -49,7 +49,7 @@ rows_on(Page page)
 }
 
 static void
-put_row(const GrnLayout *l, Page page, uint32 i, const GrnndEdge *row)
+put_row(const GrnLayout *l, Page page, uint32 i, const GrnEdge *row)
 {
 	char	   *at = row_at(l, page, i);
 
@@ -62,11 +62,11 @@ put_row(const GrnLayout *l, Page page, uint32 i, const GrnndEdge *row)
 }
 
 /* Row i of a page; code and sig point into the page. */
-static GrnndEdge
+static GrnEdge
 get_row(const GrnLayout *l, Page page, uint32 i)
 {
 	const char *at = row_at(l, page, i);
-	GrnndEdge	row;
+	GrnEdge		row;
 
 	memcpy(&row.id, at, sizeof(row.id));
 	memcpy(&row.factor, at + sizeof(uint32), sizeof(GrnFactor));
@@ -76,7 +76,7 @@ get_row(const GrnLayout *l, Page page, uint32 i)
 }
 
 bool
-grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *row)
+grnnd_sample_append(const GrnLayout *l, Page page, const GrnEdge *row)
 {
 	uint32	   *count = rows_on(page);
 
@@ -118,7 +118,7 @@ new_sample(const GrnLayout *l, bool sigs)
 }
 
 static void
-set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnndEdge *row)
+set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnEdge *row)
 {
 	sample->ids[i] = row->id;
 	sample->factors[i] = row->factor;
@@ -150,7 +150,7 @@ grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole, double
 		for (uint32 j = 0; j < rows; j++, sig += bytes)
 		{
 			bool		passes = grn_sig_passes(filter, sig);
-			GrnndEdge	row;
+			GrnEdge		row;
 
 			if (!passes && !whole)
 				continue;
@@ -174,7 +174,7 @@ grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id, const GrnRec
 	uint32		rows = Max(grnnd_id_limit(index, ix), 1);
 	uint32		draw = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, rows - 1);
 	uint32		number;
-	GrnndEdge	row;
+	GrnEdge		row;
 	GenericXLogState *xlog;
 	Buffer		buffer;
 	Page		page;
@@ -182,7 +182,7 @@ grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id, const GrnRec
 	if (ix->meta.sample_pages == 0 || draw >= GRNND_SAMPLE_ROWS)
 		return;
 	number = draw / rows_per_page(l);
-	row = grnnd_own_edge(l, rec, id);
+	row = grn_own_edge(l, rec, id);
 	buffer = read_page(index, ix, number, BUFFER_LOCK_EXCLUSIVE);
 	xlog = GenericXLogStart(index);
 	page = GenericXLogRegisterBuffer(xlog, buffer, 0);
@@ -205,12 +205,12 @@ grnnd_draw_begin(GrnndDraw *d, const GrnLayout *layout)
 void
 grnnd_draw(GrnndDraw *d, uint32 id, const GrnRecord *rec)
 {
-	GrnndEdge	row;
+	GrnEdge		row;
 	uint64		at = d->seen++;
 
 	if (d->sample == NULL)
 		return;
-	row = grnnd_own_edge(d->layout, rec, id);
+	row = grn_own_edge(d->layout, rec, id);
 	if (at >= GRNND_SAMPLE_ROWS)
 		at = pg_prng_uint64_range(&pg_global_prng_state, 0, at);
 	else
@@ -235,7 +235,7 @@ grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
 		/* distribute consecutive nodes over all pages, so that each page is a random sample */
 		for (uint32 at = i; at < s->count; at += ix->meta.sample_pages)
 		{
-			GrnndEdge	row = {.id = s->ids[at], .factor = s->factors[at],
+			GrnEdge		row = {.id = s->ids[at], .factor = s->factors[at],
 				.code = s->codes + (Size) at * l->code_bytes,
 				.sig = s->sigs + (Size) at * l->sig_bytes};
 

@@ -38,7 +38,7 @@ typedef struct GrnndSample
 /* Number of pages of a sample.  0 without signatures, because only filters use the sample. */
 extern uint32 grnnd_sample_pages(const GrnLayout *l);
 /* Adds a row to a page under construction.  Returns false if the page is full. */
-extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnndEdge *row);
+extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnEdge *row);
 /*
  * Copies sample rows whose signatures pass a filter, without signatures, palloc'd.  Reads page by
  * page until it has GRNND_ENOUGH_ROWS rows.  whole: reads all pages, and adds failing rows at the

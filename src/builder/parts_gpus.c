@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "builder/upload.h"
-#include "graph/construct/navigable.h"
 
 #define BUILT 0.8				/* estimated share of the graph's time when parts are built */
 #define LEAST_DIVIDE 8			/* if memory runs out, parts shrink at most by this factor */
@@ -393,13 +392,6 @@ merge_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 		grn_progress_step(p->job->progress, 1, 1);
 		grn_parts_merge_on_cores(p, NULL, NULL);
 		status = GRN_GPU_OK;
-	}
-	else if (status == GRN_GPU_OK)
-	{
-		GrnTile		tile;
-
-		grn_tile_floats(&tile, p->job->rows);
-		grn_make_navigable(&tile, p->job->graph, p->params.seed, p->parallel);
 	}
 	return status;
 }

@@ -11,7 +11,6 @@
 
 #include "graph/construct/descent.h"
 #include "graph/construct/merge.h"
-#include "graph/construct/navigable.h"
 #include "graph/construct/projection.h"
 #include "graph/file_pages.h"
 
@@ -102,5 +101,4 @@ grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *work
 	if (!project || !bytes_are_fine(p, &tile, project->dims))
 		grn_tile_floats(&tile, p->job->rows);
 	grn_parts_merge(&tile, &p->parts, p->lists, p->parallel, p->job->graph);
-	grn_make_navigable(&tile, p->job->graph, p->params.seed, p->parallel);
 }

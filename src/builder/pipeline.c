@@ -256,7 +256,7 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 			return false;
 	}
 	p->result->form = prepared.form;
-	p->result->norm_unit = prepared.norm_unit;
+	p->result->norm_unit = p->codec.norm_unit = prepared.norm_unit;
 	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	all = p->rows;
 	all.order = p->order;
@@ -533,6 +533,8 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	grn_progress_step(&p->progress, 1, LEVELS);
 	sample_vertices(p, true);
 	r->connected = (uint32_t) grn_finish_connect(f);
+	if (r->parts > 1)
+		grn_pipeline_make_navigable(p);
 	sample_vertices(p, false);
 	return true;
 }

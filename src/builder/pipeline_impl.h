@@ -18,7 +18,9 @@
 #include "graph/stored/codec_fit.h"
 #include "graph/stored/cut_order.h"
 #include "graph/stored/estimate.h"
+#include "graph/stored/own.h"
 #include "graph/stored/record.h"
+#include "graph/stored/search.h"
 
 #define GRN_ORDER_LOOPS 30		/* estimated loops of the page order on cores: the levels of cuts,
 								 * and a few more */
@@ -193,6 +195,57 @@ extern uint64_t grn_pipeline_result_bytes(const GrnPipeline *p);
 extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
 /* Writes only row_start and rows of the result. */
 extern void grn_pipeline_write_rows(GrnPipeline *p);
+
+/* ---- pipeline_records.c ---- */
+
+/*
+ * The graph as records in the form that the index will have, without filter columns.  Ids are
+ * vertices until the result is written, and then nodes.
+ */
+typedef struct GrnRecords
+{
+	GrnPipeline *p;
+	GrnLayout	layout;
+	GrnCenter	center;			/* center of own vectors, if the result is centered */
+	uint32_t   *ids;			/* [n][degree] neighbors */
+	uint8_t    *counts;			/* [n] */
+	const uint8_t *codes;		/* [n][code_bytes] */
+	const GrnFactor *factors;	/* [n] */
+	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
+	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
+	size_t		item_bytes;
+	uint8_t    *items;			/* [n][item_bytes] own items, each made at its first visit; NULL if
+								 * rows are in the records' form, or without memory */
+	uint8_t    *item_states;	/* [n] */
+	GrnStore  **stores;			/* [threads] each a GrnRecordStore */
+} GrnRecords;
+
+/* The records as a GrnStore, for one thread. */
+typedef struct GrnRecordStore
+{
+	GrnStore	base;
+	GrnRecords *records;
+	struct GrnAbsent *absent;	/* node that searches must not see, or NULL */
+	char	   *record;			/* room for a record */
+	float	   *scratch;		/* [dim] */
+} GrnRecordStore;
+
+/*
+ * Codes and entries must be chosen.  Returns false if memory is short.  The caller must call
+ * grn_records_end() in either case.
+ */
+extern bool grn_records_begin(GrnRecords *r, GrnPipeline *p);
+extern void grn_records_end(GrnRecords *r);
+/* The row of an id.  Only r->p must be set. */
+extern const void *grn_records_row(const GrnRecords *r, uint32_t id);
+/*
+ * Adds edges to the graph of a build in parts where searches end too early
+ * (graph/stored/navigable.h).  The graph must be connected.
+ */
+extern void grn_pipeline_make_navigable(GrnPipeline *p);
+/* The same for a graph without codes whose searches start at one vertex. */
+extern void grn_make_graph_navigable(const GrnMetricInfo *metric, float norm_unit, const GrnRows *rows,
+									 const GrnGraph *graph, uint32_t entry, uint64_t seed, GrnParallel *parallel);
 
 /* ---- pipeline_recall.c ---- */
 

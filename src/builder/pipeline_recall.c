@@ -29,9 +29,7 @@
 
 #include "builder/queries.h"
 #include "graph/stored/absent.h"
-#include "graph/stored/own.h"
 #include "graph/stored/prune.h"
-#include "graph/stored/search.h"
 
 #define FIRST_QUERIES 8			/* queries measured in any case */
 /*
@@ -63,12 +61,6 @@
 #define MANY_NODES 250000
 #endif
 #define WIDEST 640
-/*
- * Own items of all rows take so many bytes at most, since the build's plan of memory does not have
- * them.  (A million rows of 128 dimensions in layout compact take 72 MB.)
- */
-#define MOST_ITEM_BYTES (UINT64_C(128) << 20)
-
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
@@ -91,15 +83,7 @@ typedef struct QueryOutcome
 typedef struct GrnTruth
 {
 	GrnPipeline *p;
-	GrnLayout	layout;			/* layout of records without filter columns */
-	GrnCenter	center;			/* center of own vectors, if the result is centered */
-	GrnRows		rows;			/* all rows */
-	const uint32_t *ids;		/* [nodes][degree] neighbors; this and the next arrays are the
-								 * result's */
-	const uint8_t *counts;
-	const uint32_t *row_start;
-	const uint32_t *row_of;
-	const uint32_t *moved;		/* row or own item of each node if rows have moved, otherwise NULL */
+	GrnRecords	records;
 	uint32_t	nqueries;
 	uint32_t	ncompared;		/* number of queries, from the first, that are compared with all
 								 * rows */
@@ -107,10 +91,6 @@ typedef struct GrnTruth
 								 * all rows */
 	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices until the result is written */
 	QueryOutcome outcomes[GRN_MOST_QUERIES];
-	size_t		item_bytes;
-	uint8_t    *items;			/* [nodes][item_bytes] own items, each made at its first visit;
-								 * NULL if rows are in the records' form, or without memory */
-	uint8_t    *item_states;	/* [nodes] ItemState */
 	/* the round of queries in work */
 	uint32_t	from;			/* first query of the round */
 	uint32_t	n;
@@ -119,135 +99,6 @@ typedef struct GrnTruth
 } GrnTruth;
 
 typedef GrnTruth Measure;
-
-typedef enum ItemState
-{
-	ITEM_MISSING,
-	ITEM_IN_WORK,				/* a thread makes the item */
-	ITEM_MADE
-} ItemState;
-
-/* The state of a thread's searches. */
-typedef struct Worker
-{
-	GrnStore	store;
-	Measure    *m;
-	GrnAbsent  *absent;			/* the absent node of the query */
-	char	   *record;			/* room for a record */
-	float	   *scratch;		/* [dim] */
-	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
-	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
-} Worker;
-
-static const void *
-node_row(const Measure *m, uint32_t node)
-{
-	/*
-	 * moved[] is indexed by vertex if vertices have own items beside their rows, otherwise by row.
-	 */
-	if (m->p->own && !m->p->rounded)
-		return grn_row(&m->p->rows, m->moved[node]);
-	return grn_row(&m->rows, m->moved ? m->moved[node] : m->row_of[m->row_start[node]]);
-}
-
-/* The row of a query.  The query is a vertex until the result is written, then a node. */
-static const void *
-query_row(const Measure *m, uint32_t query)
-{
-	return m->ids ? node_row(m, query) : grn_row(&m->p->rows, query);
-}
-
-/* ---- records as the index will have them ---- */
-
-/*
- * The own item of a node.  Searches come to the same nodes again and again, and to make an item of
- * few bits takes 10 to 30 times as long as the rest of a visit.  Returns NULL while another thread
- * makes the item.
- */
-static const uint8_t *
-item_of(Worker *w, uint32_t node)
-{
-	const Measure *m = w->m;
-	uint8_t    *item = m->items + (size_t) node * m->item_bytes;
-	uint8_t		state = ITEM_MISSING;
-
-	if (__atomic_compare_exchange_n(&m->item_states[node], &state, ITEM_IN_WORK, false,
-									__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
-	{
-		grn_own_item_make(&m->layout, grn_row_values(&m->rows, node_row(m, node), w->scratch), item);
-		__atomic_store_n(&m->item_states[node], ITEM_MADE, __ATOMIC_RELEASE);
-		return item;
-	}
-	return state == ITEM_MADE ? item : NULL;
-}
-
-static void
-form_record(Worker *w, uint32_t node, void *rec)
-{
-	const Measure *m = w->m;
-	const GrnLayout *l = &m->layout;
-	const GrnPipeline *p = m->p;
-	const uint8_t tid[GRN_TID_BYTES] = {0, 0, 0, 0, 1, 0};
-	GrnRecordSource src = {.tids = tid, .ntids = 1, .next = GRN_INVALID_ID};
-
-	if (p->own)
-	{
-		src.stored = p->own + m->moved[node] * p->own_bytes;
-		src.error = grn_own_item_error(l->form, l->dim, src.stored);
-	}
-	else if (m->rows.form == l->form)
-		src.stored = node_row(m, node);
-	else if (m->items != NULL && (src.stored = item_of(w, node)) != NULL)
-		src.error = grn_own_item_error(l->form, l->dim, src.stored);
-	else
-		src.x = grn_row_values(&m->rows, node_row(m, node), w->scratch);
-	if (l->code_bytes > 0)
-	{
-		src.all_codes = (const uint8_t *) p->out_codes + p->result->off_codes;
-		src.all_factors = (const GrnFactor *) (p->out_codes + p->result->off_factors);
-		src.code = src.all_codes + (uint64_t) node * l->code_bytes;
-		src.factor = src.all_factors[node];
-	}
-	src.ids = m->ids + (uint64_t) node * l->degree;
-	src.count = m->counts[node];
-	grn_record_write(l, &src, rec);
-}
-
-static bool
-visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
-{
-	Worker	   *w = (Worker *) self;
-	const GrnLayout *l = &w->m->layout;
-	const GrnRecord *seen;
-
-	form_record(w, id, w->record);
-	seen = grn_absent_view(w->absent, id, (const GrnRecord *) w->record);
-	if (seen != NULL)
-		fn(arg, seen, w->record + l->off_vec);
-	return seen != NULL;
-}
-
-static void *
-store_alloc(GrnStore *self, size_t bytes)
-{
-	void	   *p = grn_alloc(bytes > 0 ? bytes : 1);
-
-	(void) self;
-	if (p == NULL)
-		/*
-		 * A search cannot continue without memory; the leader reports the end of the builder.  In a
-		 * backend grn_alloc() has raised an error before.
-		 */
-		abort();
-	return p;
-}
-
-static void
-store_free(GrnStore *self, void *p)
-{
-	(void) self;
-	grn_free(p);
-}
 
 /* ---- true nearest rows ---- */
 
@@ -262,7 +113,7 @@ find_range(void *arg, int worker, size_t begin, size_t end)
 	float		scratch[GRN_MOST_DIMS];
 
 	for (size_t v = begin; v < end; v++)
-		grn_queries_compare_row(&m->now, worker, m->queries + m->from, (uint32_t) v, query_row(m, (uint32_t) v),
+		grn_queries_compare_row(&m->now, worker, m->queries + m->from, (uint32_t) v, grn_records_row(&m->records, (uint32_t) v),
 								scratch);
 }
 
@@ -282,27 +133,26 @@ by_value(const void *a, const void *b)
  * receives their sorted distances; the caller must free the array.
  */
 static uint32_t
-run_search(Worker *w, uint32_t i, uint32_t ef, float **distances, uint32_t *visits)
+run_search(const Measure *m, GrnStore *store, uint32_t i, uint32_t ef, float **distances, uint32_t *visits)
 {
-	const Measure *m = w->m;
 	const GrnPipeline *p = m->p;
-	const GrnBuildResult *r = p->result;
-	bool		codes = m->layout.code_bytes > 0;
+	const GrnRecords *r = &m->records;
+	bool		codes = r->layout.code_bytes > 0;
 	uint32_t	beam = codes && !grn_codes_exact(&p->codec) && p->metric->surrogate_beam > 1
 		? p->metric->surrogate_beam : 1;
-	GrnSearchParams params = {.layout = &m->layout, .codec = codes ? &p->codec : NULL,
+	GrnSearchParams params = {.layout = &r->layout, .codec = codes ? &p->codec : NULL,
 		.metric = p->metric, .ef = ef * beam, .ef_exact = ef, .dead_limit = DEAD_LIMIT};
-	GrnSearch  *s = grn_search_begin(&params, &w->store, m->now.floats + (size_t) i * m->rows.dim);
+	GrnSearch  *s = grn_search_begin(&params, store, m->now.floats + (size_t) i * p->rows.dim);
 	const GrnFound *found;
 	uint32_t	n;
 
-	grn_search_entries(s, r->entries, w->entry_codes, w->entry_factors, r->nentries);
+	grn_search_entries(s, p->result->entries, r->entry_codes, r->entry_factors, p->result->nentries);
 	n = grn_search_run(s);
 	found = grn_search_found(s);
-	*distances = store_alloc(&w->store, n * sizeof(float));
+	*distances = store->alloc(store, n * sizeof(float));
 	/* Scans order the found rows by exact distances. */
 	for (uint32_t f = 0; f < n; f++)
-		(*distances)[f] = grn_queries_compare(&m->now, i, node_row(m, found[f].id));
+		(*distances)[f] = grn_queries_compare(&m->now, i, grn_records_row(r, found[f].id));
 	qsort(*distances, n, sizeof(float), by_value);
 	*visits = (uint32_t) grn_search_visits(s);
 	grn_search_end(s);
@@ -346,9 +196,8 @@ count_all(const GrnLeast *nearest, uint32_t point, Hits *hits)
  * Runs query i at all widths.  Unless `wide`, stops at the width that finds the ten nearest rows.
  */
 static void
-search_all_widths(Worker *w, uint32_t i, bool wide, QueryOutcome *out)
+search_all_widths(const Measure *m, GrnStore *store, uint32_t i, bool wide, QueryOutcome *out)
 {
-	const Measure *m = w->m;
 	const GrnLeast *nearest = &m->now.nearest[i];
 	GrnLeast	widest = {0};
 	float	   *distances;
@@ -356,14 +205,14 @@ search_all_widths(Worker *w, uint32_t i, bool wide, QueryOutcome *out)
 
 	if (m->many)
 	{
-		n = run_search(w, i, WIDEST, &distances, &out->visits[0]);
+		n = run_search(m, store, i, WIDEST, &distances, &out->visits[0]);
 		widest.n = n < GRN_CURVE_MOST_K ? n : GRN_CURVE_MOST_K;
 		memcpy(widest.d, distances, widest.n * sizeof(float));
 		grn_free(distances);
 	}
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
-		n = run_search(w, i, widths[point], &distances, &out->visits[point]);
+		n = run_search(m, store, i, widths[point], &distances, &out->visits[point]);
 		out->contrast[point] = n < widths[point] ? 0
 			: grn_contrast(distances[widths[point] / GRN_CONTRAST_PART - 1], distances[widths[point] - 1]);
 		count_hits(nearest, distances, n, point, &out->of_all);
@@ -383,64 +232,20 @@ search_all_widths(Worker *w, uint32_t i, bool wide, QueryOutcome *out)
 	}
 }
 
-static void
-free_worker(Worker *w)
-{
-	grn_free(w->record);
-	grn_free(w->scratch);
-	grn_free(w);
-}
-
-/* Returns NULL if memory is short. */
-static Worker *
-make_worker(Measure *m)
-{
-	const GrnLayout *l = &m->layout;
-	const GrnBuildResult *r = m->p->result;
-	Worker	   *w = grn_alloc_zeroed(1, sizeof(Worker));
-
-	if (w == NULL)
-		return NULL;
-	for (uint32_t e = 0; l->code_bytes > 0 && e < r->nentries; e++)
-	{
-		memcpy(w->entry_codes + e * l->code_bytes,
-			   m->p->out_codes + r->off_codes + (uint64_t) r->entries[e] * l->code_bytes, l->code_bytes);
-		memcpy(&w->entry_factors[e], m->p->out_codes + r->off_factors +
-			   (uint64_t) r->entries[e] * sizeof(GrnFactor), sizeof(GrnFactor));
-	}
-	w->m = m;
-	w->record = grn_alloc_zeroed(1, l->record_bytes);
-	w->scratch = grn_alloc(m->rows.dim * sizeof(float));
-	w->store.visit = visit;
-	w->store.alloc = store_alloc;
-	w->store.free = store_free;
-	if (w->record != NULL && w->scratch != NULL)
-		return w;
-	free_worker(w);
-	return NULL;
-}
-
 /* A GrnRangeFn over the queries of the round. */
 static void
 search_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Measure    *m = arg;
-	Worker	   *w = make_worker(m);
+	GrnRecordStore *s = (GrnRecordStore *) m->records.stores[worker];
 
-	(void) worker;
-	if (w == NULL)
-	{
-		__atomic_store_n(&m->failed, true, __ATOMIC_RELAXED);
-		return;
-	}
 	for (size_t i = begin; i < end; i++)
 	{
-		w->absent = grn_absent_begin(&w->store, &m->layout, &m->p->codec, m->queries[m->from + i]);
-		search_all_widths(w, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
-		grn_absent_end(&w->store, w->absent);
-		w->absent = NULL;
+		s->absent = grn_absent_begin(&s->base, &m->records.layout, &m->p->codec, m->queries[m->from + i]);
+		search_all_widths(m, &s->base, (uint32_t) i, (m->from + i) % WIDE_EVERY == 0, &m->outcomes[m->from + i]);
+		grn_absent_end(&s->base, s->absent);
+		s->absent = NULL;
 	}
-	free_worker(w);
 }
 
 static bool
@@ -449,8 +254,8 @@ make_queries(Measure *m)
 	const void *rows[GRN_MOST_QUERIES];
 
 	for (uint32_t i = 0; i < m->n; i++)
-		rows[i] = query_row(m, m->queries[m->from + i]);
-	return grn_queries_make(&m->now, m->p->metric->comparison, &m->rows, rows, m->n,
+		rows[i] = grn_records_row(&m->records, m->queries[m->from + i]);
+	return grn_queries_make(&m->now, m->p->metric->comparison, &m->p->rows, rows, m->n,
 							m->p->parallel->nworkers);
 }
 
@@ -637,8 +442,7 @@ make_measure(GrnPipeline *p)
 	if (m == NULL)
 		return NULL;
 	m->p = p;
-	m->rows = p->rows;
-	m->rows.order = NULL;
+	m->records.p = p;
 	return m;
 }
 
@@ -742,47 +546,25 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	double		least = r->on_gpu ? LEAST_SECONDS_GPU * p->parallel->nworkers : LEAST_SECONDS;
 	double		budget = (grn_processor_seconds() - before) * SHARE;
 	double		since = grn_seconds();
-	GrnLayoutSpec of = grn_result_layout_spec(p->build->spec, r);
 	uint32_t	n;
 	Measure    *m = p->truth ? p->truth : make_measure(p);
 
 	memset(&r->curve, 0, sizeof(r->curve));
 	memset(&r->misses, 0, sizeof(r->misses));
 	memset(&r->contrast, 0, sizeof(r->contrast));
-	of.attr_bytes = of.sig_bytes = 0;
-	if (m == NULL || !grn_layout_of(&m->layout, &of))
+	if (m == NULL || !grn_records_begin(&m->records, p))
 	{
+		if (m != NULL)
+			grn_records_end(&m->records);
 		grn_free(m);
 		p->truth = NULL;
 		return;
-	}
-	if (r->centered)
-	{
-		grn_center_make(&m->center, p->metric->comparison, p->center, p->rows.dim);
-		m->layout.center = &m->center;
-	}
-	m->ids = (const uint32_t *) (p->out + r->off_ids);
-	m->counts = (const uint8_t *) (p->out + r->off_counts);
-	m->row_start = (const uint32_t *) (p->out + r->off_row_start);
-	m->row_of = (const uint32_t *) (p->out + r->off_rows);
-	m->moved = r->moved ? (const uint32_t *) (p->out + r->off_moved) : NULL;
-	m->item_bytes = grn_own_item_bytes(m->layout.form, m->layout.dim);
-	if (!p->own && m->rows.form != m->layout.form && p->graph.n * m->item_bytes <= MOST_ITEM_BYTES)
-	{
-		m->items = grn_alloc(p->graph.n * m->item_bytes);
-		m->item_states = grn_alloc_zeroed(p->graph.n, 1);
-	}
-	if (m->item_states == NULL)
-	{
-		grn_free(m->items);
-		m->items = NULL;
 	}
 	n = p->truth ? measure_compared(m)
 		: measure_for(m, r->on_gpu ? FIRST_QUERIES_MANY : FIRST_QUERIES, budget > least ? budget : least);
 	if (n > 0 && !m->failed)
 		sum_up(m, n, &r->curve, &r->misses, &r->contrast);
-	grn_free(m->items);
-	grn_free(m->item_states);
+	grn_records_end(&m->records);
 	grn_free(m);
 	p->truth = NULL;
 	r->sec_recall = (float) (grn_seconds() - since);

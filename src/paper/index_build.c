@@ -11,6 +11,7 @@
 
 #include "builder/build_graph.h"
 #include "builder/finish.h"
+#include "builder/pipeline_impl.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
 #include "graph/construct/medoid.h"
@@ -101,7 +102,8 @@ check_range(void *arg, int worker, size_t begin, size_t end)
  * of the page order, if `position` is given.
  */
 static bool
-finish_graph(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *failure)
+finish_graph(const GrnIndexBuild *wanted, float norm_unit, GrnGraphJob *job, uint32_t *position, double *seconds,
+			 GrnFailure *failure)
 {
 	GrnParallel *parallel = &job->progress->parallel;
 	Check		check = {job->graph, NULL, 0};
@@ -122,6 +124,8 @@ finish_graph(GrnGraphJob *job, uint32_t *position, double *seconds, GrnFailure *
 						check.vertex, check.bad);
 	}
 	printf("connected %zu vertices to entry %u\n", grn_finish_connect(&f), f.entry);
+	if (job->part_times.nparts > 1)
+		grn_make_graph_navigable(wanted->metric, norm_unit, job->rows, job->graph, f.entry, job->params->seed, parallel);
 	seconds[0] = grn_lap(&since);
 	if (position)
 		grn_finish_order(&f);
@@ -155,7 +159,7 @@ print_times(const GrnGraphJob *job, double build, const double *finish)
 }
 
 static bool
-build_once(const GrnIndexBuild *wanted, GrnGraphJob *job, GrnFailure *failure)
+build_once(const GrnIndexBuild *wanted, float norm_unit, GrnGraphJob *job, GrnFailure *failure)
 {
 	GrnGraphParams params = {.degree = job->graph->degree};
 	double		start = grn_seconds();
@@ -170,7 +174,7 @@ build_once(const GrnIndexBuild *wanted, GrnGraphJob *job, GrnFailure *failure)
 	if (!grn_build_graph(job, failure))
 		return false;
 	built = grn_seconds() - start;
-	fine = finish_graph(job, position, seconds, failure);
+	fine = finish_graph(wanted, norm_unit, job, position, seconds, failure);
 	if (fine && wanted->times)
 		print_times(job, built, seconds);
 	if (position)
@@ -265,7 +269,7 @@ grn_build_as_index(const GrnIndexBuild *wanted)
 		goto failed;
 	printf("%s: %zu rows of %u dimensions, on %s\n", wanted->vectors, v.n, v.dim, name);
 	for (uint32_t i = 0; i < wanted->repeat; i++)
-		if (!build_once(wanted, &job, &failure))
+		if (!build_once(wanted, prepared.norm_unit, &job, &failure))
 			goto failed;
 	grn_device_close();
 	if (!grn_write_graph(wanted->graph, &graph))

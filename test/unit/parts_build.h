@@ -9,6 +9,7 @@
 
 #include "builder/build_graph.h"
 #include "builder/parts.h"
+#include "builder/pipeline_impl.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
 #include "graph/construct/connect.h"
@@ -129,6 +130,22 @@ check_built(const Data *d, Built *b)
 	}
 	free(work);
 	return connected;
+}
+
+/* check_built(), and edges where searches end too early, as a build of an index adds them. */
+static inline void
+check_navigable(const Data *d, Built *b)
+{
+	GrnPool    *pool = grn_pool_start(2);
+	uint32_t	bad;
+	void	   *work = malloc(grn_connect_bytes(d->rows.n));
+
+	check_built(d, b);
+	grn_make_graph_navigable(grn_metric(GRN_L2), 0, &d->rows, &b->graph, 0, asked.seed, grn_pool_parallel(pool));
+	CHECK(grn_graph_check(&b->graph, 0, b->graph.n, &bad) == NULL, "vertex %u", bad);
+	CHECK(grn_reachable(&b->graph, 0, NULL, work) == d->rows.n, "not all reachable");
+	free(work);
+	grn_pool_stop(pool);
 }
 
 #endif							/* PARTS_BUILD_H */

@@ -1,9 +1,11 @@
 /*
- * test_absent.c - a graph without one of its nodes: what lists that named it name instead.
+ * test_absent.c - other views of a graph: without one of its nodes, what lists that named it name
+ * instead; with edges where searches ended too early.
  */
 #include "search_world.h"
 
 #include "graph/stored/absent.h"
+#include "graph/stored/navigable.h"
 #include "graph/stored/prune.h"
 
 #define LOOKS 8					/* as in absent.c */
@@ -165,11 +167,158 @@ what_is_no_node_is_not_absent(void)
 	free_world(w);
 }
 
+/* ---- ways between regions ---- */
+
+static void
+world_edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg)
+{
+	World	   *w = (World *) self;
+	GrnRecord  *rec = record(w, id);
+	uint32_t	before = rec->count;
+
+	fn(arg, rec);
+	CHECK(before < DEGREE ? rec->count == before + 1 : rec->count == before, "%u edges, then %u", before, rec->count);
+}
+
+/* GrnNavigation.poll() */
+static void
+note_poll(void *arg)
+{
+	CHECK((*(int *) arg & 1) == 0, "a pause while others wait");
+}
+
+/* GrnNavigation.alone() */
+static void
+note_alone(void *arg, bool begin)
+{
+	int		   *alone = arg;
+
+	CHECK((*alone & 1) == !begin, "%d times", *alone);
+	++*alone;
+}
+
+/* Marks what node 0 reaches. */
+static void
+mark_reached(World *w, bool *reached)
+{
+	uint32_t	queue[N] = {0};
+	uint32_t	n = 1;
+
+	memset(reached, 0, N * sizeof(bool));
+	reached[0] = true;
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < record(w, queue[i])->count; j++)
+		{
+			uint32_t	id = grn_rec_ids(&w->layout, record(w, queue[i]))[j];
+
+			if (!reached[id])
+			{
+				reached[id] = true;
+				queue[n++] = id;
+			}
+		}
+}
+
+/* The share of nodes that a search with a list of 8 finds. */
+static double
+share_found(World *w)
+{
+	uint32_t	found = 0;
+
+	for (uint32_t id = 0; id < N; id++)
+	{
+		GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(w->metric), .ef = 8,
+			.by_row = true};
+		GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, id));
+		uint32_t	entry = 0;
+
+		grn_search_entries(s, &entry, w->codes, w->factors, 1);
+		found += grn_search_run(s) > 0 && grn_search_found(s)->id == id;
+		grn_search_end(s);
+	}
+	return (double) found / N;
+}
+
+/* One of four regions of about as many nodes. */
+static int
+region(const World *w, uint32_t id)
+{
+	int			above[2] = {0};
+
+	for (int j = 0; j < 2; j++)
+		for (uint32_t i = 0; i < N; i += 10)
+			above[j] += world_row(w, id)[j] > world_row(w, i)[j];
+	return (above[0] > N / 20) + 2 * (above[1] > N / 20);
+}
+
+/*
+ * Edges lead from one region to another by a few nodes alone: searches end in the region where
+ * they begin, until edges are added.  Lists have room, or are full; all nodes stay reachable.
+ */
+static void
+searches_find_ways_between_regions(void)
+{
+	for (int full = 0; full < 2; full++)
+	{
+		bool		codes = !full;
+		int			regions[N];
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
+		GrnStore   *store = &w->store;
+		int			alone = 0;
+		uint32_t	entry = 0;
+		GrnNavigation n = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(GRN_L2),
+			.stores = &store, .entries = &entry, .entry_codes = w->codes, .entry_factors = w->factors,
+			.nentries = 1, .seed = 3, .ids = N, .first = 64, .round = 128, .most = 4096,
+			.poll = note_poll, .alone = note_alone, .arg = &alone};
+		bool		reached[N];
+		bool		still[N];
+		double		before;
+		double		after;
+
+		w->store.edit = world_edit;
+		for (uint32_t i = 0; i < N; i++)
+			regions[i] = region(w, i);
+		for (uint32_t i = 0; i < N; i++)
+		{
+			uint8_t		kept = 0;
+
+			for (uint8_t j = 0; j < w->counts[i]; j++)
+				if (i % 500 == 0 || regions[i] == regions[w->graph[i][j]])
+					w->graph[i][kept++] = w->graph[i][j];
+			for (uint32_t j = 1; full && kept < DEGREE && j < N; j++)
+			{
+				uint32_t	id = (i + 7 * j) % N;
+				bool		has = regions[id] != regions[i] || id == i;
+
+				for (uint8_t k = 0; k < kept; k++)
+					has |= w->graph[i][k] == id;
+				if (!has)
+					w->graph[i][kept++] = id;
+			}
+			w->counts[i] = kept;
+		}
+		free(w->records);
+		write_records(w);
+		mark_reached(w, reached);
+		before = share_found(w);
+		grn_make_navigable(&n);
+		after = share_found(w);
+		mark_reached(w, still);
+		for (uint32_t i = 0; i < N; i++)
+			CHECK(still[i] || !reached[i], "node %u is no longer reached", i);
+		CHECK(before < 0.7 && after > 0.75, "%d: %.3f of the nodes are found, and then %.3f", full, before, after);
+		CHECK(w->blocks == 0, "%zu blocks left", w->blocks);
+		CHECK(alone > 0 && alone % 2 == 0, "%d", alone);
+		free_world(w);
+	}
+}
+
 int
 main(void)
 {
 	RUN(lists_are_pruned_anew);
 	RUN(lists_without_codes_stay);
 	RUN(what_is_no_node_is_not_absent);
+	RUN(searches_find_ways_between_regions);
 	UNIT_END();
 }

@@ -68,7 +68,7 @@ test_islands(void)
 		double		some;
 
 		b = build(&d, gpu ? gpus : cores);
-		check_built(&d, &b);
+		check_navigable(&d, &b);
 		some = recall(&d, &b.graph, fill_islands);
 		CHECK(b.job.part_times.nparts >= 6, "%u parts", b.job.part_times.nparts);
 		CHECK(some >= all - 0.01, "%d: recall %g in %u parts, %g as a whole", gpu, some,
@@ -92,7 +92,7 @@ test_archipelago(void)
 	free_built(&b);
 	cores.work_limit = grn_rnnd_bytes(&params, 12000, 32) / 6;
 	b = build(&d, cores);
-	check_built(&d, &b);
+	check_navigable(&d, &b);
 	some = recall(&d, &b.graph, fill_archipelago);
 	CHECK(b.job.part_times.nparts > 20, "%u parts", b.job.part_times.nparts);
 	CHECK(all > 0.98 && some >= all - 0.05, "recall %g in %u parts, %g as a whole", some,

@@ -423,7 +423,7 @@ form_sample_page(const GrnndNewIndex *new, uint32 number, Page page)
 	for (uint32 i = number; i < rows; i += new->meta.sample_pages)
 	{
 		uint32		node = (uint32) ((uint64) i * new->nodes / rows);
-		GrnndEdge	row = {.id = node, .sig = new->sigs + (uint64) node * l->sig_bytes};
+		GrnEdge		row = {.id = node, .sig = new->sigs + (uint64) node * l->sig_bytes};
 		static const uint8 no_code[GRN_MAX_CODE_BYTES];
 
 		row.code = no_code;

@@ -78,21 +78,18 @@ grnnd_code_while_filling(Relation index, const GrnndIndex *ix, uint32 id, uint8_
 	float	   *row = palloc(ix->meta.dim * sizeof(float));
 	GrnRecord  *rec = palloc(grnnd_copy_bytes(ix));
 	GrnndStore	store;
-	GrnState	state;
-	uint16		version;
-	float		error;
 
 	memset(code, 0, ix->layout.code_bytes);
 	*factor = (GrnFactor) {0};
 	grnnd_store_init(&store, index, ix, CurrentMemoryContext);
-	if (grnnd_store_fetch(&store, id, row, &state, &version, &error))
+	if (grn_read_record(&store.base, &ix->layout, id, rec, sizeof(*rec), row))
 	{
 		GrnndPoint	p;
 
 		/* test after the read: the index was still filling when the record was read */
 		if (grnnd_is_filling(index))
 		{
-			grnnd_make_point(ix, row, error, &p);
+			grnnd_make_point(ix, row, grnnd_rounding_error(ix, rec), &p);
 			memcpy(code, p.code, ix->layout.code_bytes);
 			*factor = p.factor;
 			pfree(p.code);
@@ -448,12 +445,12 @@ grnnd_shares(const GrnndIndex *ix)
 						  .least_links = links * 7 / 8, .least_edges = links * 3 / 4};
 }
 
-GrnndEdge
+GrnEdge
 grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i)
 {
-	return (GrnndEdge) {.id = list->ids[i], .factor = list->factors[i],
-						.code = list->codes + (Size) i * ix->layout.code_bytes,
-						.sig = list->sigs + (Size) i * ix->layout.sig_bytes};
+	return (GrnEdge) {.id = list->ids[i], .factor = list->factors[i],
+					  .code = list->codes + (Size) i * ix->layout.code_bytes,
+					  .sig = list->sigs + (Size) i * ix->layout.sig_bytes};
 }
 
 /* The stored values of the record for which neighbors are chosen. */

@@ -75,7 +75,7 @@ typedef struct GrnndList
 } GrnndList;
 
 /* The edge to list->ids[i]. */
-extern GrnndEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
+extern GrnEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
 
 /*
  * Chooses, by the RNG rule and exact distances, neighbors of the point among the found live nodes,

@@ -42,37 +42,6 @@ lock_page_of(Relation index, const GrnndIndex *ix, uint32 id, int lockmode,
 	return buffer;
 }
 
-int
-grnnd_spare_edge(Relation index, const GrnndIndex *ix, const GrnRecord *rec,
-				 BufferAccessStrategy strategy, uint32 *by)
-{
-	const GrnLayout *l = &ix->layout;
-	const uint32 *ids = grn_rec_ids(l, rec);
-	GrnRecord  *other = palloc(grnnd_copy_bytes(ix));
-	uint32		leading[GRN_MAX_DEGREE] = {0};
-	uint32		last[GRN_MAX_DEGREE];
-	int			spare = -1;
-
-	for (uint32 i = 0; i < rec->count; i++)
-	{
-		if (grnnd_copy_record(index, ix, ids[i], other, strategy) != GRN_NODE)
-			continue;
-		for (uint32 j = 0; j < rec->count; j++)
-			if (j != i && grn_find_id(grn_rec_ids(l, other), other->count, ids[j]) >= 0)
-			{
-				leading[j]++;
-				last[j] = ids[i];
-			}
-	}
-	for (uint32 j = 0; j < rec->count; j++)
-		if (leading[j] > 0 && (spare < 0 || leading[j] >= leading[spare]))
-			spare = (int) j;
-	if (spare >= 0)
-		*by = last[spare];
-	pfree(other);
-	return spare;
-}
-
 Size
 grnnd_copy_bytes(const GrnndIndex *ix)
 {
@@ -168,52 +137,13 @@ grnnd_edit_end(GrnndEdit *e)
 		UnlockReleaseBuffer(e->buffers[--e->npages]);
 }
 
-GrnndEdge
-grnnd_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32 i)
-{
-	return (GrnndEdge) {.id = grn_rec_ids(l, rec)[i],
-						.factor = grn_rec_factor(l, rec, i),
-						.code = grn_rec_codes(l, rec) + (Size) i * l->code_bytes,
-						.sig = grn_rec_sigs(l, rec) + (Size) i * l->sig_bytes};
-}
-
-GrnndEdge
-grnnd_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32 id)
-{
-	return (GrnndEdge) {.id = id, .factor = rec->factor,
-						.code = GRN_REC_PTR(rec, l->off_code), .sig = GRN_REC_PTR(rec, l->off_sig)};
-}
-
 void
-grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *edge)
+grnnd_store_edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg)
 {
-	grn_rec_ids(l, rec)[i] = edge->id;
-	if (l->code_bytes > 0)
-	{
-		grn_rec_set_factor(l, rec, i, edge->factor);
-		memcpy(grn_rec_codes(l, rec) + (Size) i * l->code_bytes, edge->code, l->code_bytes);
-	}
-	/* an edge that gets a new code keeps its signature: source and destination may be the same */
-	if (l->sig_bytes > 0)
-		memmove(grn_rec_sigs(l, rec) + (Size) i * l->sig_bytes, edge->sig, l->sig_bytes);
-}
+	GrnndStore *store = (GrnndStore *) self;
+	GrnndEdit	e;
 
-void
-grnnd_shift_edges(const GrnLayout *l, GrnRecord *rec, uint32 from, uint32 to)
-{
-	while (from != to)
-	{
-		uint32		next = from < to ? from + 1 : from - 1;
-		GrnndEdge	edge = grnnd_get_edge(l, rec, next);
-
-		grnnd_set_edge(l, rec, from, &edge);
-		from = next;
-	}
-}
-
-void
-grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnndEdge *edge)
-{
-	grnnd_set_edge(l, rec, rec->count, edge);
-	rec->count++;
+	grnnd_edit_begin(&e, store->index, store->ix, id);
+	fn(arg, grnnd_edit_change(&e));
+	grnnd_edit_end(&e);
 }

@@ -8,7 +8,7 @@
 
 #include "access/generic_xlog.h"
 
-#include "am/grnnd.h"
+#include "am/page_store.h"
 
 /*
  * A change of one record, or of several on at most MAX_GENERIC_XLOG_PAGES pages, in one WAL record.
@@ -35,6 +35,9 @@ extern GrnRecord *grnnd_edit_change(GrnndEdit *e);
 /* Logs the changes, if any, and releases the pages. */
 extern void grnnd_edit_end(GrnndEdit *e);
 
+/* GrnStore.edit() of a GrnndStore: one WAL record. */
+extern void grnnd_store_edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
+
 /*
  * Raises an error unless the record is sound. *limit is the number of existing ids, read again if
  * an edge leads past *limit.
@@ -48,34 +51,8 @@ extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
  */
 extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
 								  GrnRecord *rec, BufferAccessStrategy strategy);
-/*
- * Returns the position of the neighbor to which most other neighbors of a record lead, so that
- * the record can give up this edge; *by: the last of these other neighbors.  -1: none.
- */
-extern int	grnnd_spare_edge(Relation index, const GrnndIndex *ix, const GrnRecord *rec,
-							 BufferAccessStrategy strategy, uint32 *by);
 /* Bytes that grnnd_copy_record() writes. */
 extern Size grnnd_copy_bytes(const GrnndIndex *ix);
-
-/* An edge and the data stored beside the neighbor's id; NULL or 0 without codes. */
-typedef struct GrnndEdge
-{
-	uint32		id;
-	GrnFactor	factor;
-	const uint8_t *code;		/* [code_bytes] */
-	const uint8_t *sig;			/* [sig_bytes] */
-} GrnndEdge;
-
-/* Edge i of a record; the result points into the record. */
-extern GrnndEdge grnnd_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32 i);
-/* An edge to node id, from the node's record. */
-extern GrnndEdge grnnd_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32 id);
-/* Appends an edge to a record with room. */
-extern void grnnd_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnndEdge *edge);
-/* Moves edge `from` away by shifting the edges between, so that position `to` is free to be set. */
-extern void grnnd_shift_edges(const GrnLayout *l, GrnRecord *rec, uint32 from, uint32 to);
-/* Sets edge i. */
-extern void grnnd_set_edge(const GrnLayout *l, GrnRecord *rec, uint32 i, const GrnndEdge *edge);
 
 /*
  * Copies a live node's own code [code_bytes] and factor. Returns false and copies nothing if the

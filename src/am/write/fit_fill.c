@@ -84,11 +84,11 @@ put_codes(const Fit *f, GrnRecord *rec, uint32 id)
 	for (uint32 i = 0; i < rec->count; i++)
 		if ((code = code_of(f, ids[i], &factor)) != NULL)
 		{
-			GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+			GrnEdge		edge = grn_get_edge(l, rec, i);
 
 			edge.code = code;
 			edge.factor = factor;
-			grnnd_set_edge(l, rec, i, &edge);
+			grn_set_edge(l, rec, i, &edge);
 		}
 }
 

@@ -214,7 +214,7 @@ note_values(Insert *in, const GrnRecord *rec)
  * the elements of arrays are unknown.
  */
 static void
-add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8 *elements)
+add_to_lists(Insert *in, const GrnEdge *node, const uint8 *values, const uint8 *elements)
 {
 	const GrnndIndex *ix = in->ix;
 
@@ -241,7 +241,7 @@ add_to_lists(Insert *in, const GrnndEdge *node, const uint8 *values, const uint8
  * have the node. An insert that fails in between leaves a stale row in a list.
  */
 static bool
-add_tid(Insert *in, const GrnndEdge *node, uint16 version)
+add_tid(Insert *in, const GrnEdge *node, uint16 version)
 {
 	const GrnLayout *l = &in->ix->layout;
 	GrnndEdit	e;
@@ -310,7 +310,7 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 	in->ntwins = 0;
 	for (uint32 i = 0; i < nfound; i++)
 	{
-		GrnndEdge	own = {.id = found[i].id};
+		GrnEdge		own = {.id = found[i].id};
 
 		if (found[i].state != GRN_NODE || found[i].error != in->rec->error ||
 			memcmp(grn_search_vector(search, i), vec, l->vec_bytes) != 0)
@@ -374,13 +374,13 @@ withdraw(Insert *in, uint32 id, uint16 version)
 }
 
 /* An edge to entries[0]. */
-static GrnndEdge
+static GrnEdge
 first_edge(const GrnndEntries *entries)
 {
 	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
 
-	return (GrnndEdge) {.id = entries->ids[0], .factor = entries->factors[0],
-						.code = entries->codes, .sig = any};
+	return (GrnEdge) {.id = entries->ids[0], .factor = entries->factors[0],
+					  .code = entries->codes, .sig = any};
 }
 
 /*
@@ -400,10 +400,10 @@ become_first(Insert *in, const GrnndEntries *entries)
 	if (expected != GRN_INVALID_ID && grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, expected) < 0)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
-		GrnndEdge	edge = first_edge(entries);
+		GrnEdge		edge = first_edge(entries);
 
 		rec->count = Min(rec->count, l->degree - 1);
-		grnnd_add_edge(l, rec, &edge);
+		grn_add_edge(l, rec, &edge);
 	}
 	grnnd_edit_end(&e);
 	return grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
@@ -475,9 +475,9 @@ insert_first(Insert *in)
 		in->rec->count = 0;
 		if (entries->count > 0)
 		{
-			GrnndEdge	edge = first_edge(entries);
+			GrnEdge		edge = first_edge(entries);
 
-			grnnd_add_edge(&in->ix->layout, in->rec, &edge);
+			grn_add_edge(&in->ix->layout, in->rec, &edge);
 		}
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
@@ -530,7 +530,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 static void
 note_node(Insert *in)
 {
-	GrnndEdge	own = grnnd_own_edge(&in->ix->layout, in->rec, in->id);
+	GrnEdge		own = grn_own_edge(&in->ix->layout, in->rec, in->id);
 
 	grnnd_offer_sample(in->index, in->ix, in->id, in->rec);
 	grnnd_test_point("node-unlisted");
@@ -541,12 +541,12 @@ note_node(Insert *in)
 
 /* Adds an edge to the row's record, unless the record has the edge, or `most` edges. */
 static void
-add_edge(Insert *in, const GrnndEdge *edge, uint32 most)
+add_edge(Insert *in, const GrnEdge *edge, uint32 most)
 {
 	const GrnLayout *l = &in->ix->layout;
 
 	if (in->rec->count < most && grn_find_id(grn_rec_ids(l, in->rec), in->rec->count, edge->id) < 0)
-		grnnd_add_edge(l, in->rec, edge);
+		grn_add_edge(l, in->rec, edge);
 }
 
 /*
@@ -592,13 +592,13 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 	GrnRecord  *twin = palloc(grnnd_copy_bytes(in->ix));
 	uint32		far[GRN_MAX_DEGREE];
 	uint32		nfar = 0;
-	GrnndEdge	edge;
+	GrnEdge		edge;
 
 	if (grnnd_copy_record(in->index, in->ix, in->twins[0], twin, NULL) == GRN_NODE)
 	{
 		nfar = far_edges(in, search, nfound, twin, list->near, FAR_EDGES(room), far);
-		edge = grnnd_own_edge(l, twin, in->twins[0]);
-		grnnd_add_edge(l, in->rec, &edge);
+		edge = grn_own_edge(l, twin, in->twins[0]);
+		grn_add_edge(l, in->rec, &edge);
 	}
 	for (uint32 i = 0; i < list->near; i++)
 	{
@@ -607,7 +607,7 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 	}
 	while (nfar > 0)
 	{
-		edge = grnnd_get_edge(l, twin, far[--nfar]);
+		edge = grn_get_edge(l, twin, far[--nfar]);
 		add_edge(in, &edge, room);
 	}
 	pfree(twin);

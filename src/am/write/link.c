@@ -76,14 +76,14 @@ has_edge(const GrnndLink *link, uint32 id)
 
 /* Gives x an edge of another node, with the code that a fit gives the neighbor. */
 static void
-add_encoded_edge(GrnndLink *link, GrnndEdge edge)
+add_encoded_edge(GrnndLink *link, GrnEdge edge)
 {
 	const GrnndIndex *ix = link->ix;
 	uint8_t    *code = palloc(ix->layout.code_bytes + 1);
 
 	grnnd_code_while_filling(link->index, ix, edge.id, code, &edge.factor);
 	edge.code = code;
-	grnnd_add_edge(&ix->layout, link->self, &edge);
+	grn_add_edge(&ix->layout, link->self, &edge);
 	pfree(code);
 }
 
@@ -92,7 +92,7 @@ static bool
 plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 {
 	const GrnLayout *l = &link->ix->layout;
-	GrnndEdge	edge = grnnd_get_edge(l, v, y_place);
+	GrnEdge		edge = grn_get_edge(l, v, y_place);
 
 	if (has_edge(link, edge.id))
 		return true;
@@ -107,7 +107,7 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	if (link->ix->meta.fit_state == GRNND_FILLING)
 		add_encoded_edge(link, edge);
 	else
-		grnnd_add_edge(l, link->self, &edge);
+		grn_add_edge(l, link->self, &edge);
 	return true;
 }
 
@@ -129,10 +129,10 @@ evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint3
 static void
 add_chosen(GrnndLink *link, uint32 i)
 {
-	GrnndEdge	edge = grnnd_list_edge(link->ix, link->plan->chosen, i);
+	GrnEdge		edge = grnnd_list_edge(link->ix, link->plan->chosen, i);
 
 	if (link->self->count < link->ix->layout.degree && !has_edge(link, edge.id))
-		grnnd_add_edge(&link->ix->layout, link->self, &edge);
+		grn_add_edge(&link->ix->layout, link->self, &edge);
 }
 
 /* Step 1 for plan->from[i].  Returns false if the node is full and gives up no neighbor. */
@@ -247,7 +247,7 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 {
 	const GrnLayout *l = &link->ix->layout;
 	/* with the record's code, because vacuum's point may come from a rounded vector */
-	GrnndEdge	edge = grnnd_own_edge(l, link->self, link->id);
+	GrnEdge		edge = grn_own_edge(l, link->self, link->id);
 	GrnndEdit	e;
 	uint32		done = 0;
 
@@ -271,10 +271,10 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 			/* in front of a twin's list, as vacuum expects */
 			if (t[i].twin)
 			{
-				grnnd_shift_edges(l, rec, position, 0);
+				grn_shift_edges(l, rec, position, 0);
 				position = 0;
 			}
-			grnnd_set_edge(l, rec, position, &edge);
+			grn_set_edge(l, rec, position, &edge);
 		}
 		if (linked || position >= 0)
 			done++;
@@ -411,10 +411,10 @@ add_planned(GrnndLink *link)
 	sound = e.rec->state == GRN_NODE && e.rec->version == link->version;
 	for (uint32 i = 0; sound && i < self->count && e.rec->count < l->degree; i++)
 	{
-		GrnndEdge	edge = grnnd_get_edge(l, self, i);
+		GrnEdge		edge = grn_get_edge(l, self, i);
 
 		if (grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, edge.id) < 0)
-			grnnd_add_edge(l, grnnd_edit_change(&e), &edge);
+			grn_add_edge(l, grnnd_edit_change(&e), &edge);
 	}
 	if (sound)
 		memcpy(link->self, e.rec, l->hot_bytes);

@@ -75,13 +75,11 @@ leads_to_twin(GrnndRefill *f, uint32 at)
 {
 	const Remembered *d = &f->dead;
 	uint32		ids[2] = {d->dead[at], d->ids[(Size) at * d->width]};
-	GrnState	state;
-	uint16		version;
-	float		error;
+	GrnRecord	rec;
 
 	for (int i = 0; i < 2; i++)
 		if (d->counts[at] == 0 ||
-			!grnnd_store_fetch(f->store, ids[i], f->rows[i], &state, &version, &error))
+			!grn_read_record(&f->store->base, &f->v->ix->layout, ids[i], &rec, sizeof(rec), f->rows[i]))
 			return false;
 	return memcmp(f->rows[0], f->rows[1], f->v->ix->meta.dim * sizeof(float)) == 0;
 }
@@ -129,7 +127,7 @@ remember_dead(GrnndRefill *f)
 		d->dead[at] = id;
 		for (uint32 i = 0; i < f->rec->count && d->counts[at] < d->width; i++)
 		{
-			GrnndEdge	edge = grnnd_get_edge(l, f->rec, i);
+			GrnEdge		edge = grn_get_edge(l, f->rec, i);
 			Size		to = base + d->counts[at];
 
 			if (grnnd_set_has(&v->dead, edge.id))
@@ -174,7 +172,7 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 /* ---- filling one list ---- */
 
 static void
-add_candidate(GrnndRefill *f, const GrnndEdge *edge)
+add_candidate(GrnndRefill *f, const GrnEdge *edge)
 {
 	Candidates *c = &f->c;
 	uint32		bytes = f->v->ix->layout.code_bytes;
@@ -211,13 +209,13 @@ dead_number(const Remembered *dead, uint32 d)
 	return low < dead->ndead && dead->dead[low] == d ? low : dead->ndead;
 }
 
-static GrnndEdge
+static GrnEdge
 remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *dead = &f->dead;
 	Size		number = (Size) at * dead->width + i;
-	GrnndEdge	edge = {.id = dead->ids[number], .sig = dead->sigs + number * l->sig_bytes};
+	GrnEdge		edge = {.id = dead->ids[number], .sig = dead->sigs + number * l->sig_bytes};
 
 	if (l->code_bytes > 0)
 	{
@@ -229,7 +227,7 @@ remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
 
 /* Returns whether the first live neighbor of dead node number `at`, the end of edge, is a twin. */
 static bool
-has_twin(const GrnndRefill *f, uint32 at, const GrnndEdge *edge)
+has_twin(const GrnndRefill *f, uint32 at, const GrnEdge *edge)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	const Remembered *d = &f->dead;
@@ -251,7 +249,7 @@ add_twins(GrnndRefill *f, const GrnRecord *rec, uint32 self)
 
 	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
 	{
-		GrnndEdge	edge = grnnd_get_edge(&f->v->ix->layout, rec, i);
+		GrnEdge		edge = grn_get_edge(&f->v->ix->layout, rec, i);
 		uint32		at = dead_number(dead, edge.id);
 
 		if (at == dead->ndead || !has_twin(f, at, &edge))
@@ -286,7 +284,7 @@ add_neighbors_of(GrnndRefill *f, uint32 d, uint32 self)
 	}
 	for (uint32 i = 0; i < count; i++)
 	{
-		GrnndEdge	edge = dead->width > 0 ? remembered_edge(f, at, i) : grnnd_get_edge(l, f->rec, i);
+		GrnEdge		edge = dead->width > 0 ? remembered_edge(f, at, i) : grn_get_edge(l, f->rec, i);
 
 		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
 			add_candidate(f, &edge);
@@ -317,13 +315,11 @@ load_candidates(GrnndRefill *f, uint32 self)
 	Candidates *c = &f->c;
 	uint32		dim = f->v->ix->meta.dim;
 	float	   *own = palloc(dim * sizeof(float));
-	GrnState	state;
-	uint16		version;
-	float		error;
+	GrnRecord	rec;
 	uint32		n = 0;
 	uint32		fixed = 0;
 
-	if (!grnnd_store_fetch(f->store, self, own, &state, &version, &error))
+	if (!grn_read_record(&f->store->base, &f->v->ix->layout, self, &rec, sizeof(rec), own))
 	{
 		c->count = c->fixed;
 		return;
@@ -334,8 +330,8 @@ load_candidates(GrnndRefill *f, uint32 self)
 		float	   *row = c->rows + (Size) n * dim;
 
 		/* a freed record still has a vector */
-		if (!grnnd_store_fetch(f->store, c->ids[i], row, &state, &version, &error) ||
-			state != GRN_NODE)
+		if (!grn_read_record(&f->store->base, &f->v->ix->layout, c->ids[i], &rec, sizeof(rec), row) ||
+			rec.state != GRN_NODE)
 			continue;
 		grnnd_place(f->v->ix, row, row);
 		c->dist[n] = grn_dist->l2_f32(own, row, dim);
@@ -365,7 +361,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	for (uint32 i = 0; i < rec->count; i++)
 		if (!grnnd_set_has(&f->v->dead, ids[i]))
 		{
-			GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+			GrnEdge		edge = grn_get_edge(l, rec, i);
 
 			add_candidate(f, &edge);
 		}
@@ -411,9 +407,9 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	for (uint32 i = 0; i < c->fixed + nkeep; i++)
 	{
 		uint32		from = order[i];
-		GrnndEdge	edge = {.id = c->ids[from], .factor = c->factors[from],
+		GrnEdge		edge = {.id = c->ids[from], .factor = c->factors[from],
 			.code = c->codes + from * l->code_bytes, .sig = c->sigs + from * l->sig_bytes};
 
-		grnnd_add_edge(l, fixed, &edge);
+		grn_add_edge(l, fixed, &edge);
 	}
 }

@@ -18,6 +18,7 @@
 #include "am/write/edit.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
+#include "graph/stored/navigable.h"
 #include "graph/stored/prune.h"
 
 /* Nodes that may link to an unreachable node, at most. */
@@ -77,7 +78,7 @@ needless_edge(Repair *r, const GrnRecord *rec)
 		int			position = -1;
 
 		if (sets[k] == NULL)
-			position = grnnd_spare_edge(r->v->index, r->ix, rec, r->v->strategy, &by);
+			position = grn_spare_edge(&r->store.base, &r->ix->layout, rec, &by);
 		for (int i = (int) rec->count - 1; sets[k] != NULL && i >= 0 && position < 0; i--)
 			if (grnnd_set_has(sets[k], ids[i]))
 				position = i;
@@ -109,9 +110,9 @@ make_room(Repair *r, uint32 id)
 		grn_rec_ids(l, e.rec)[position] == unwanted)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
-		GrnndEdge	last = grnnd_get_edge(l, rec, rec->count - 1);
+		GrnEdge		last = grn_get_edge(l, rec, rec->count - 1);
 
-		grnnd_set_edge(l, rec, position, &last);
+		grn_set_edge(l, rec, position, &last);
 		rec->count--;
 	}
 	grnnd_edit_end(&e);
@@ -182,36 +183,34 @@ connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
-	GrnState	state;
-	uint16		version;
-	float		error;
+	GrnRecord	rec;
 	bool		is_node;
 	bool		linked = false;
 
-	is_node = grnnd_store_fetch(&r->store, id, x, &state, &version, &error) && state == GRN_NODE;
+	is_node = grn_read_record(&r->store.base, &r->ix->layout, id, &rec, sizeof(rec), x) && rec.state == GRN_NODE;
 	if (is_node)
 	{
 		GrnndPoint	p;
 		GrnndLinkPlan plan = {.from = from, .by_self = true, .dead_allowed = true};
 
-		grnnd_make_point(r->ix, x, error, &p);
+		grnnd_make_point(r->ix, x, grnnd_rounding_error(r->ix, &rec), &p);
 		plan.near = grnnd_find_near(&r->store, &p, 0, NULL);
 		make_room(r, id);
 		plan.nfrom = reached_neighbors(r, id, from);
 		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
 			grn_find_id(from, plan.nfrom, near) < 0)
 			from[plan.nfrom++] = near;
-		linked = link_from(r, &plan, id, version);
+		linked = link_from(r, &plan, id, rec.version);
 		if (!linked)
 		{
 			plan.nfrom = reached_nearby(r, &p, id, from);
-			linked = link_from(r, &plan, id, version);
+			linked = link_from(r, &plan, id, rec.version);
 		}
 		if (!linked)
 		{
 			from[0] = root;
 			plan.nfrom = 1;
-			linked = link_from(r, &plan, id, version);
+			linked = link_from(r, &plan, id, rec.version);
 		}
 		if (!linked)
 			ereport(WARNING,
@@ -606,11 +605,9 @@ enrich(Repair *r, uint32 id)
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
-	GrnState	state;
-	uint16		version;
-	float		error;
+	GrnRecord	rec;
 
-	if (grnnd_store_fetch(&r->store, id, x, &state, &version, &error) && state == GRN_NODE)
+	if (grn_read_record(&r->store.base, &r->ix->layout, id, &rec, sizeof(rec), x) && rec.state == GRN_NODE)
 	{
 		GrnndPoint	p;
 		GrnndList	list;
@@ -618,13 +615,13 @@ enrich(Repair *r, uint32 id)
 		GrnndShares shares = grnnd_shares(r->ix);
 		GrnndLinkPlan plan = {.from = list.ids, .chosen = &list, .shares = &shares, .by_self = true};
 
-		grnnd_make_point(r->ix, x, error, &p);
+		grnnd_make_point(r->ix, x, grnnd_rounding_error(r->ix, &rec), &p);
 		near = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
 							   grnnd_get_entries(v->index, r->ix));
 		grnnd_choose_neighbors(near, id, &shares, &list);
 		plan.near = near;
 		plan.nfrom = plan.nchosen = list.count;
-		(void) grnnd_link_node(v->index, r->ix, &plan, id, version);
+		(void) grnnd_link_node(v->index, r->ix, &plan, id, rec.version);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

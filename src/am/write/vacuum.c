@@ -125,9 +125,9 @@ thin_list(GrnndVacuum *v, GrnRecord *rec)
 			continue;
 		if (n < i)
 		{
-			GrnndEdge	edge = grnnd_get_edge(l, rec, i);
+			GrnEdge		edge = grn_get_edge(l, rec, i);
 
-			grnnd_set_edge(l, rec, n, &edge);
+			grn_set_edge(l, rec, n, &edge);
 		}
 		n++;
 	}

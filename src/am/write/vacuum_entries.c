@@ -56,7 +56,7 @@ best_successor(GrnndVacuum *v, const GrnndEntries *entries)
 		uint32		n = i - entries->count;
 		uint32		id = i < entries->count ? entries->ids[i] : grn_rec_ids(l, rec)[n];
 		GrnFactor	factor = i < entries->count ? entries->factors[i]
-			: grnnd_get_edge(l, rec, n).factor;
+			: grn_get_edge(l, rec, n).factor;
 
 		if (!grnnd_set_has(&v->dead, id) &&
 			(best == GRN_INVALID_ID || is_better_root(v->ix, factor, best_factor)))

@@ -591,3 +591,55 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 	}
 	return "unknown state of a record";
 }
+
+/* ---- edges ---- */
+
+GrnEdge
+grn_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32_t i)
+{
+	return (GrnEdge) {.id = grn_rec_ids(l, rec)[i],
+					  .factor = grn_rec_factor(l, rec, i),
+					  .code = grn_rec_codes(l, rec) + (size_t) i * l->code_bytes,
+					  .sig = grn_rec_sigs(l, rec) + (size_t) i * l->sig_bytes};
+}
+
+GrnEdge
+grn_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32_t id)
+{
+	return (GrnEdge) {.id = id, .factor = rec->factor,
+					  .code = GRN_REC_PTR(rec, l->off_code), .sig = GRN_REC_PTR(rec, l->off_sig)};
+}
+
+void
+grn_set_edge(const GrnLayout *l, GrnRecord *rec, uint32_t i, const GrnEdge *edge)
+{
+	grn_rec_ids(l, rec)[i] = edge->id;
+	if (l->code_bytes > 0)
+	{
+		grn_rec_set_factor(l, rec, i, edge->factor);
+		memcpy(grn_rec_codes(l, rec) + (size_t) i * l->code_bytes, edge->code, l->code_bytes);
+	}
+	/* an edge that gets a new code keeps its signature: source and destination may be the same */
+	if (l->sig_bytes > 0)
+		memmove(grn_rec_sigs(l, rec) + (size_t) i * l->sig_bytes, edge->sig, l->sig_bytes);
+}
+
+void
+grn_shift_edges(const GrnLayout *l, GrnRecord *rec, uint32_t from, uint32_t to)
+{
+	while (from != to)
+	{
+		uint32_t	next = from < to ? from + 1 : from - 1;
+		GrnEdge		edge = grn_get_edge(l, rec, next);
+
+		grn_set_edge(l, rec, from, &edge);
+		from = next;
+	}
+}
+
+void
+grn_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnEdge *edge)
+{
+	grn_set_edge(l, rec, rec->count, edge);
+	rec->count++;
+}

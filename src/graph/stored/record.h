@@ -304,6 +304,26 @@ extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, voi
 extern const char *grn_record_check(const GrnLayout *l, const void *rec,
 									uint32_t self, uint32_t nodes);
 
+/* An edge and the data stored beside the neighbor's id; NULL or 0 without codes. */
+typedef struct GrnEdge
+{
+	uint32_t	id;
+	GrnFactor	factor;
+	const uint8_t *code;		/* [code_bytes] */
+	const uint8_t *sig;			/* [sig_bytes] */
+} GrnEdge;
+
+/* Edge i of a record; the result points into the record. */
+extern GrnEdge grn_get_edge(const GrnLayout *l, const GrnRecord *rec, uint32_t i);
+/* An edge to node id, from the node's record. */
+extern GrnEdge grn_own_edge(const GrnLayout *l, const GrnRecord *rec, uint32_t id);
+/* Appends an edge to a record with room. */
+extern void grn_add_edge(const GrnLayout *l, GrnRecord *rec, const GrnEdge *edge);
+/* Moves edge `from` away by shifting the edges between, so that position `to` is free to be set. */
+extern void grn_shift_edges(const GrnLayout *l, GrnRecord *rec, uint32_t from, uint32_t to);
+/* Sets edge i. */
+extern void grn_set_edge(const GrnLayout *l, GrnRecord *rec, uint32_t i, const GrnEdge *edge);
+
 /* Do searches follow the record's edges? */
 static inline bool
 grn_record_leads_on(const GrnRecord *rec)

@@ -22,11 +22,15 @@
  * stale link may name.  May longjmp.
  */
 typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
+/* Changes the edges of a record, of which rec is the hot part. */
+typedef void (*GrnEditFn) (void *arg, GrnRecord *rec);
 #define GRN_MAX_AHEAD 32
 
 typedef struct GrnStore
 {
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
+	/* optional, not for searches: calls fn(arg, rec) and keeps what fn changes; id must be a node */
+	void		(*edit) (struct GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
 	/* true while the search reads rows without their neighbors; set by the search for a run */
 	bool		skips_neighbors;
 	/*
@@ -47,6 +51,13 @@ typedef struct GrnStore
 	void	   *(*alloc) (struct GrnStore *self, size_t bytes);
 	void		(*free) (struct GrnStore *self, void *p);
 } GrnStore;
+
+/*
+ * Copies the first bytes of a record's hot part to rec [bytes], sizeof(GrnRecord) or more, and the
+ * row to x [dim] unless x is NULL.  Returns false for an empty slot.
+ */
+extern bool grn_read_record(GrnStore *store, const GrnLayout *l, uint32_t id, GrnRecord *rec, size_t bytes,
+							float *x);
 
 /* A node that the search expanded. */
 typedef struct GrnFound

@@ -219,3 +219,31 @@ grn_prefetch_ahead(GrnSearch *s)
 	if (n > 0)
 		s->store->prefetch(s->store, ids, n);
 }
+
+/* ---- reading without a search ---- */
+
+typedef struct Reading
+{
+	const GrnLayout *layout;
+	GrnRecord  *rec;
+	size_t		bytes;
+	float	   *x;
+} Reading;
+
+static void
+copy_record(void *arg, const GrnRecord *rec, const void *vec)
+{
+	const Reading *r = arg;
+
+	memcpy(r->rec, rec, r->bytes);
+	if (r->x != NULL)
+		grn_own_load(r->layout, vec, r->x);
+}
+
+bool
+grn_read_record(GrnStore *store, const GrnLayout *l, uint32_t id, GrnRecord *rec, size_t bytes, float *x)
+{
+	Reading		r = {l, rec, bytes, x};
+
+	return store->visit(store, id, copy_record, &r);
+}
