@@ -215,7 +215,7 @@ add_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	if (next_pathlist != NULL)
 		next_pathlist(root, rel, rti, rte);
 	if (!grnnd_enable_bitmap || rte->rtekind != RTE_RELATION || rte->inh || rte->tablesample != NULL ||
-		rel->baserestrictinfo == NIL || root->query_pathkeys == NIL || !bms_is_empty(rel->lateral_relids) ||
+		IS_DUMMY_REL(rel) || rel->baserestrictinfo == NIL || root->query_pathkeys == NIL || !bms_is_empty(rel->lateral_relids) ||
 		!orders_by_operator(linitial(root->query_pathkeys)))
 		return;
 	foreach(lc, rel->indexlist)

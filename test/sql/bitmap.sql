@@ -219,6 +219,8 @@ SELECT h, w > 0 AS w, upper(n) AS n FROM bm WHERE h = 12 AND n = 'row 2' ORDER B
 SELECT count(*) FROM (SELECT FROM bm WHERE h = 12 ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4) s;
 SELECT count(*), bool_and(ok) FROM (SELECT tableoid = 'bm'::regclass AND ctid IS NOT NULL AND b.h = 12 AS ok FROM bm b WHERE h = 12 AND current_user IS NOT NULL
 	ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4 OFFSET 2) s;
+-- the planner knows that no row passes
+SELECT count(*) FROM (SELECT id FROM bm WHERE h = 12 AND h = 13 ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4) s;
 SELECT count(*) FROM (SELECT id FROM bm WHERE h = 12 AND v IS NULL ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4) s;
 SELECT count(*) FROM (SELECT id FROM bm WHERE h = 12 ORDER BY v <-> NULL LIMIT 4) s;
 SET grnnd.enable_bitmap = off;
