@@ -219,8 +219,13 @@ SELECT h, w > 0 AS w, upper(n) AS n FROM bm WHERE h = 12 AND n = 'row 2' ORDER B
 SELECT count(*) FROM (SELECT FROM bm WHERE h = 12 ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4) s;
 SELECT count(*), bool_and(ok) FROM (SELECT tableoid = 'bm'::regclass AND ctid IS NOT NULL AND b.h = 12 AS ok FROM bm b WHERE h = 12 AND current_user IS NOT NULL
 	ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4 OFFSET 2) s;
--- the planner knows that no row passes
-SELECT count(*) FROM (SELECT id FROM bm WHERE h = 12 AND h = 13 ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4) s;
+-- the planner knows that no row passes; an index smaller than the table
+CREATE TABLE bd (h int, v vector(3)) WITH (fillfactor = 10);
+INSERT INTO bd SELECT i % 7, ARRAY[i % 5, 1, 2]::vector FROM generate_series(1, 1000) i;
+CREATE INDEX ON bd (h);
+CREATE INDEX ON bd USING grnnd (v);
+ANALYZE bd;
+SELECT count(*) FROM (SELECT FROM bd WHERE h = 1 AND h = 2 ORDER BY v <-> '[0,0,0]' LIMIT 4) s;
 SELECT count(*) FROM (SELECT id FROM bm WHERE h = 12 AND v IS NULL ORDER BY v <-> '[0,0,0,0,0,0,0,0]' LIMIT 4) s;
 SELECT count(*) FROM (SELECT id FROM bm WHERE h = 12 ORDER BY v <-> NULL LIMIT 4) s;
 SET grnnd.enable_bitmap = off;
@@ -276,6 +281,6 @@ EXECUTE bm_wrong ('{1}');
 SELECT index, method FROM grnnd_last_scan();
 RESET plan_cache_mode;
 
-DROP TABLE bm, bp, bw;
+DROP TABLE bd, bm, bp, bw;
 DROP ROLE bm_user;
 DROP FUNCTION bm_atom, bm_condition, bm_plan, bm_try, bm_leak;
