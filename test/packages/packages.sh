@@ -187,6 +187,7 @@ clean_root()
 		"${tar%.tar}.part.tar" "${sources[@]}" && mv "${tar%.tar}.part.tar" "$tar"; }
 	[ -n "$RUN" ] || make_room packages
 	ROOT=$RUN/root
+	rm -rf "$ROOT"
 	mkdir "$ROOT"
 	tar -C "$ROOT" -xf "$tar" --exclude='./dev/*' || die "cannot unpack $tar"
 	mkdir "$ROOT/debs"
@@ -386,7 +387,6 @@ make_release()
 	rm -rf "$to"
 	mkdir -p "$to"
 	make_dist && try_dist || die "the sources fail"
-	rm -rf "${ROOT:?}"
 	make_deb || die "no .deb"
 	first=$(cd "$OUT" && sha256sum postgresql-*-grnnd*.deb)
 	make_deb || die "no .deb"
