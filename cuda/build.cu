@@ -107,8 +107,6 @@ begin_graph(Build &b)
 	Digests		  bare = b.digests;
 
 	bare.d_rows = d_arena + plan.bare_digests;
-	if (gpu->options.keep)
-		GRN_TRY(keep_bare(gpu, bare, b.exact));
 	b.d_order = (uint32_t *) (d_arena + plan.order);
 	GRN_TRY(launch_order(gpu->device, bare, space, bins, t.seed, b.d_order));
 	GRN_TRY(launch_gather(gpu->device, bare, b.d_order, d_arena + plan.digests,

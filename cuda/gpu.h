@@ -79,8 +79,6 @@ typedef struct GrnGpuOptions
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* dimensions of digests, from GrnGpuFit */
 	bool		few_directions; /* for floats: as in GrnGpuFit */
-	bool		keep;			/* the handle keeps the rows' digests after the build, if memory
-								 * allows */
 } GrnGpuOptions;
 
 typedef struct GrnGpuTimes
@@ -244,13 +242,8 @@ extern uint64_t grn_gpu_kept_bytes(const GrnGpuFit *fit, uint64_t n);
 extern GrnGpuStatus grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n,
 										 uint64_t memory_limit, GrnGpuError *err);
 extern void grn_gpu_drop_digests(GrnGpu *gpu);
-/*
- * Returns the kind of the digests that a handle keeps and, in *digest_dims, their dimensions.
- * Returns GRN_GPU_FLOATS if the handle keeps no digests.  Digests are kept by
- * grn_gpu_keep_digests() or by a build with the option `keep`.  Builds from kept digests pass
- * the kind as the option `rows`.
- */
-extern GrnGpuRows grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims);
+/* Whether a handle keeps digests by grn_gpu_keep_digests(). */
+extern bool grn_gpu_has_digests(const GrnGpu *gpu);
 /*
  * Prepares keepers, one for each device, for merges.  Copies the digests from the host,
  * [n][digest_bytes]; with digests NULL all keepers must have the digests already.  On failure

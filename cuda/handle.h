@@ -45,13 +45,12 @@ struct Plan
 	size_t digests, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
 		list_count;
 	size_t scratch;		 /* scratch of the projection and the order; overlaps pool and
-						  * inbox[0] */
+								 * inbox[0] */
 	size_t bare_digests; /* digests in the caller's order; overlaps inbox[1] */
 	size_t members;		 /* [n] ids of rows, for builds from digests */
 	size_t flag;		 /* one 32-bit number */
 	size_t counts;		 /* [n] lengths of the lists */
-	size_t total;		 /* bytes of the arena, which does not include the caller's
-						  * rows */
+	size_t total; /* bytes of the arena, which does not include the caller's rows */
 };
 
 /* Rows of more dimensions are projected to this many directions. */
@@ -68,34 +67,32 @@ struct GrnGpu
 	cudaEvent_t mark[4];  /* the start, and the ends of conversion, descent and finish */
 	cudaEvent_t round[2]; /* the ends of the last two rounds */
 
-	bool		   begun; /* the arena belongs to the build of the last grn_gpu_begin() */
-	uint64_t	   n;
-	uint32_t	   dim;
-	GrnGraphParams params;	/* params of grn_gpu_begin(), with defaults in place of
-							 * zeros */
-	GrnGpuOptions  options; /* options of grn_gpu_begin() */
-	Plan		   plan;
-	uint64_t	   limit;	   /* the most device bytes of this build */
-	uint8_t		  *d_arena;	   /* [arena] */
-	uint64_t	   arena;	   /* bytes of d_arena */
-	float		  *d_own_rows; /* [n][dim] rows copied from the host; NULL: none */
-	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
-	bool		   overridden; /* builds use override_ instead of tuning_for() */
-	Tuning		   override_;
-	float		   upload;		  /* seconds in grn_gpu_rows() */
-	bool		   digested;	  /* the arena has digests */
-	bool		   named;		  /* the arena has members */
-	Lists		   built;		  /* the graph, in the arena; NULL: none */
-	Digests		   built_digests; /* digests of the graph's vertices, if digests.n = n */
-	uint32_t	  *d_built_rows;  /* [n] row of each vertex of built_digests */
-	uint64_t	   peak; /* the most device bytes since the last grn_gpu_peak() */
+	bool	 begun; /* the arena belongs to the build of the last grn_gpu_begin() */
+	uint64_t n;
+	uint32_t dim;
+	GrnGraphParams
+				  params; /* params of grn_gpu_begin(), with defaults in place of zeros */
+	GrnGpuOptions options; /* options of grn_gpu_begin() */
+	Plan		  plan;
+	uint64_t	  limit;	  /* the most device bytes of this build */
+	uint8_t		 *d_arena;	  /* [arena] */
+	uint64_t	  arena;	  /* bytes of d_arena */
+	float		 *d_own_rows; /* [n][dim] rows copied from the host; NULL: none */
+	const float	 *d_rows;	  /* [n][dim]: d_own_rows, or the caller's */
+	bool		  overridden; /* builds use override_ instead of tuning_for() */
+	Tuning		  override_;
+	float		  upload;		 /* seconds in grn_gpu_rows() */
+	bool		  digested;		 /* the arena has digests */
+	bool		  named;		 /* the arena has members */
+	Lists		  built;		 /* the graph, in the arena; NULL: none */
+	Digests		  built_digests; /* digests of the graph's vertices, if digests.n = n */
+	uint32_t	 *d_built_rows;	 /* [n] row of each vertex of built_digests */
+	uint64_t	  peak;			 /* the most device bytes since the last grn_gpu_peak() */
 
 	/* State of builds in parts, and of builds from the digests of an earlier build (parts.cu). */
-	uint64_t	  batch;	 /* rows that are digested or merged at a time */
-	Cells		  cells;	 /* in the arena while rows are digested; n = 0: none */
-	Digests		  kept;		 /* kept digests of all rows, outside the arena */
-	GrnGpuRows	  kept_rows; /* kind of the kept digests */
-	uint32_t	  kept_dims;
+	uint64_t	  batch;	  /* rows that are digested or merged at a time */
+	Cells		  cells;	  /* in the arena while rows are digested; n = 0: none */
+	Digests		  kept;		  /* kept digests of all rows, outside the arena */
 	uint64_t	  kept_bytes; /* device bytes of the kept digests; 0: none */
 	const GrnGpu *keeper;	  /* the handle whose kept digests a merge uses */
 };
@@ -123,6 +120,7 @@ struct RawRow
 	GrnNumbers numbers;
 	uint32_t   bytes, head, scale;
 };
+
 /* expand.cu: converts n rows in d_raw [n][row.bytes] to floats, d_rows [n][dim]. */
 RawRow		raw_row_of(const GrnGpuSource &source);
 cudaError_t launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row,
@@ -135,6 +133,7 @@ enum DigestSize
 	DIGESTS_MORE, /* MORE_DIMS directions in bytes */
 	DIGESTS_WIDE  /* binary16 */
 };
+
 /* plan.cu: makes the layout of a build.  gpu may override the tuning; NULL: no override. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, DigestSize size);
@@ -146,11 +145,6 @@ uint32_t digest_dims_of(uint32_t dim);
 uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
 /* plan.cu: returns the dimensions of digests of bits, 512, 1024 or 2048: whole segments. */
 uint32_t bit_digest_dims(uint32_t dim);
-/*
- * parts.cu: keeps a copy of a build's digests in the caller's order, if memory allows.
- * exact: the digests are integers, equal to the rows.
- */
-cudaError_t keep_bare(GrnGpu *gpu, const Digests &bare, bool exact);
 /* cut_order.cu: returns in *bytes the most device memory of an order of n vertices by cuts. */
 cudaError_t cut_order_bytes(uint32_t n, size_t *bytes);
 /* build.cu: runs all steps of a build on the device.  b.d_ids and b.d_counts are the result. */

@@ -12,14 +12,13 @@
 
 #include "handle.h"
 
-constexpr uint64_t DIGESTING_BYTES = (uint64_t) 64
-									 << 20; /* bytes of rows (as floats) that are
-											 * digested at a time */
-constexpr uint64_t MERGE_BATCH = 65536;		/* rows that a merge takes at a time, at
-											 * most */
-constexpr uint64_t MERGE_BATCHES = 32;		/* a merge has at least this many batches,
-											 * so that copies and kernels overlap */
-constexpr uint64_t LEAST_BATCH = 256;		/* rows of a batch at least */
+constexpr uint64_t DIGESTING_BYTES =
+	(uint64_t) 64 << 20; /* bytes of rows (as floats) that are digested at a time */
+constexpr uint64_t MERGE_BATCH = 65536; /* rows that a merge takes at a time, at most */
+constexpr uint64_t MERGE_BATCHES =
+	32; /* a merge has at least this many batches, so that copies
+										 * and kernels overlap */
+constexpr uint64_t LEAST_BATCH = 256; /* rows of a batch at least */
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
@@ -180,86 +179,43 @@ grn_gpu_drop_digests(GrnGpu *gpu)
 		cudaFree((void *) gpu->kept.d_rows);
 	gpu->kept = Digests();
 	gpu->kept_bytes = 0;
-	gpu->kept_rows = GRN_GPU_FLOATS;
-}
-
-/* Allocates memory for n digests of `stride` bytes. */
-static GrnGpuStatus
-allocate_kept(GrnGpu *gpu, uint32_t stride, RowFormat format, uint64_t n, uint64_t limit,
-			  GrnGpuError *err)
-{
-	KeptLayout	 space(stride, n);
-	Digests		&kept = gpu->kept;
-	uint8_t		*d_kept;
-	GrnGpuStatus status;
-
-	if (space.bytes > limit)
-		return gpu_no_memory(err, space.bytes, limit);
-	grn_gpu_drop_digests(gpu);
-	status = gpu_allocate((void **) &d_kept, space.bytes, space.bytes, limit, err);
-	if (status != GRN_GPU_OK)
-		return status;
-	kept.d_rows = d_kept;
-	kept.d_norms = (const uint32_t *) (d_kept + space.norms);
-	kept.n = (uint32_t) n;
-	kept.stride = stride;
-	kept.seg = std::min(stride, 128u);
-	kept.nseg = stride / kept.seg;
-	kept.format = format;
-	gpu->kept_bytes = space.bytes;
-	return GRN_GPU_OK;
 }
 
 extern "C" GrnGpuStatus
 grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t memory_limit,
 					 GrnGpuError *err)
 {
+	KeptLayout	 space(fit->digest_bytes, n);
+	Digests		&kept = gpu->kept;
 	uint64_t	 limit;
+	uint8_t		*d_kept;
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
 
-	if (status == GRN_GPU_OK)
-		status = allocate_kept(gpu, fit->digest_bytes, format_of(fit), n, limit, err);
+	if (status != GRN_GPU_OK)
+		return status;
+	if (space.bytes > limit)
+		return gpu_no_memory(err, space.bytes, limit);
+	grn_gpu_drop_digests(gpu);
+	status = gpu_allocate((void **) &d_kept, space.bytes, space.bytes, limit, err);
 	if (status != GRN_GPU_OK)
 		return status;
 
-	gpu->kept_rows = fit->rows;
-	gpu->kept_dims = fit->digest_dims;
+	kept.d_rows = d_kept;
+	kept.d_norms = (const uint32_t *) (d_kept + space.norms);
+	kept.n = (uint32_t) n;
+	kept.stride = fit->digest_bytes;
+	kept.seg = std::min(kept.stride, 128u);
+	kept.nseg = kept.stride / kept.seg;
+	kept.format = format_of(fit);
+	gpu->kept_bytes = space.bytes;
 	gpu->peak = std::max(gpu->peak, gpu->kept_bytes);
 	return GRN_GPU_OK;
 }
 
-extern "C" GrnGpuRows
-grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims)
+extern "C" bool
+grn_gpu_has_digests(const GrnGpu *gpu)
 {
-	*digest_dims = gpu->kept_dims;
-	return gpu->kept_rows;
-}
-
-cudaError_t
-keep_bare(GrnGpu *gpu, const Digests &bare, bool exact)
-{
-	uint64_t taken =
-		gpu->plan.total + (gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
-	GrnGpuError ignored;
-
-	if (taken > gpu->limit || allocate_kept(gpu, bare.stride, bare.format, bare.n,
-											gpu->limit - taken, &ignored) != GRN_GPU_OK)
-	{
-		/* Digests of an earlier attempt, if kept, are too coarse. */
-		grn_gpu_drop_digests(gpu);
-		return cudaSuccess;
-	}
-
-	gpu->kept_rows = bare.format == ROWS_B1	   ? GRN_GPU_BIT_DIGESTS
-					 : exact				   ? GRN_GPU_EXACT_DIGESTS
-					 : bare.format == ROWS_F16 ? GRN_GPU_WIDE_DIGESTS
-											   : GRN_GPU_BYTE_DIGESTS;
-	gpu->kept_dims = gpu->plan.digest_dims;
-	gpu->peak = std::max(gpu->peak, taken + gpu->kept_bytes);
-	GRN_TRY(cudaMemcpyAsync((void *) gpu->kept.d_rows, bare.d_rows,
-							(size_t) bare.n * bare.stride, cudaMemcpyDeviceToDevice,
-							gpu->device.stream));
-	return launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms);
+	return gpu->kept_bytes != 0;
 }
 
 extern "C" GrnGpuStatus
@@ -334,9 +290,9 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
 	uint32_t n = cells->n, dim = cells->dim, width = padded_dims(dim);
 	size_t	 bytes = cells_floats(cells) * sizeof(float);
-	float	*h = (float *) calloc(1, bytes); /* centers [n][width], then mean, bias and
-											  * across */
-	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
+	float	*h =
+		(float *) calloc(1, bytes); /* centers [n][width], then mean, bias and across */
+	float *h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
 		  *h_across = h_bias + n;
 
 	if (!h)

@@ -160,12 +160,11 @@ grn_gpu_drop_digests(GrnGpu *gpu)
 	(void) gpu;
 }
 
-GrnGpuRows
-grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims)
+bool
+grn_gpu_has_digests(const GrnGpu *gpu)
 {
 	(void) gpu;
-	*digest_dims = 0;
-	return GRN_GPU_FLOATS;
+	return false;
 }
 
 GrnGpuStatus

@@ -134,8 +134,6 @@ GrnGpu *
 grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice)
 {
 	GrnGpuError ignored;
-
-	uint32_t	dims;
 	bool		kept;
 
 	do
@@ -144,7 +142,7 @@ grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice
 							   choice->options.memory_limit, &ignored) == GRN_GPU_OK)
 			return gpu;
 		/* Without the digests the graph may fit. */
-		kept = grn_gpu_kept(gpu, &dims) != GRN_GPU_FLOATS;
+		kept = grn_gpu_has_digests(gpu);
 		grn_drop_graph(gpu);
 	} while (kept);
 	return NULL;

@@ -352,67 +352,6 @@ build_digested(GrnGpu *gpu, const std::vector<float> &x, uint32_t n, uint32_t di
 	return b;
 }
 
-/* A build of all rows keeps their digests, from which one of some rows is built. */
-static void
-test_kept_by_builds(GrnGpu *gpu)
-{
-	struct
-	{
-		const char *data;
-		uint32_t	dim;
-		GrnGpuRows	kind;
-		uint32_t	dims;
-		double		least;
-	}			cases[] = {
-		{"integers", 16, GRN_GPU_EXACT_DIGESTS, 32, 0.99}, {"gaussian", 16, GRN_GPU_BYTE_DIGESTS, 32, 0.98},
-		{"gaussian", 384, GRN_GPU_BYTE_DIGESTS, 256, 0.8}, {"clusters", 16, GRN_GPU_WIDE_DIGESTS, 32, 0.9},
-		{"bits", 129, GRN_GPU_BIT_DIGESTS, 512, 0.98},
-	};
-	uint32_t	n = 4100,
-				dims;
-
-	for (auto &c : cases)
-	{
-		GrnGpuOptions options = {};
-		GrnGraphParams params = {};
-		auto		x = make_rows(n, c.dim, c.data);
-		const char *wrong;
-
-		options.keep = true;
-		Built		all = c.kind == GRN_GPU_BIT_DIGESTS ? build_bits(gpu, BitRows(x, n, c.dim), n, c.dim, options)
-			: build(gpu, x, n, c.dim, params, options);
-		GrnGpuRows	kept = grn_gpu_kept(gpu, &dims);
-		Built		b = {};
-
-		grn_gpu_default_params(&params, c.dim);
-		options.keep = false;
-		options.rows = kept;
-		options.digest_dims = dims;
-		build_members(gpu, n, c.dim, options, params, NULL, b);
-
-		double		r = recall_of_members(b, x, n, c.dim, &wrong);
-
-		report("digests that a build keeps, " + std::string(c.data) + " of " + std::to_string(c.dim) + " dimensions",
-			   all.status == GRN_GPU_OK && kept == c.kind && dims == c.dims && !wrong && r >= c.least,
-			   wrong ? wrong : "kind " + std::to_string(kept) + ", " + std::to_string(dims) + " directions, recall " +
-			   std::to_string(r));
-	}
-
-	GrnGpuOptions options = {};
-	GrnGraphParams params = {};
-	auto		x = make_rows(n, 16, "gaussian");
-
-	report("none are kept after they were dropped", grn_gpu_kept(gpu, &dims) == GRN_GPU_FLOATS);
-	options.keep = true;
-	options.memory_limit = grn_gpu_plan(gpu, &params, &options, n, 16);
-	grn_gpu_peak(gpu);
-	Built		b = build(gpu, x, n, 16, params, options);
-	uint64_t	peak = grn_gpu_peak(gpu);
-
-	report("nor where memory holds the build alone", b.status == GRN_GPU_OK &&
-		   grn_gpu_kept(gpu, &dims) == GRN_GPU_FLOATS && peak <= options.memory_limit, std::to_string(peak) + " bytes");
-}
-
 void
 test_digested_builds(GrnGpu *gpu)
 {
@@ -454,7 +393,6 @@ test_digested_builds(GrnGpu *gpu)
 
 	report("rows that are no integers are noticed", b.status == GRN_GPU_OK && other);
 	grn_gpu_end(gpu);
-	test_kept_by_builds(gpu);
 }
 
 /* Digests are larger where the usual ones would hold too little, as far as the limit goes. */

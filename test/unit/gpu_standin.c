@@ -121,20 +121,18 @@ keep(GrnGpu *gpu, uint64_t n, uint64_t bytes)
 }
 
 /*
- * Of a process whose tester is another one: "devices memory fault_call keeps_none", and
- * the fault is FAILED.
+ * Of a process whose tester is another one: "devices memory fault_call", and the fault is
+ * FAILED.
  */
 static void
 ask_environment(void)
 {
 	const char *text = getenv("GRNND_STANDIN");
 	unsigned long long memory = 0;
-	int			keeps_none = 0;
 
 	if (text == NULL || standin.devices > 0)
 		return;
-	sscanf(text, "%d %llu %d %d", &standin.devices, &memory, &standin.fault_call, &keeps_none);
-	standin.keeps_none = keeps_none != 0;
+	sscanf(text, "%d %llu %d", &standin.devices, &memory, &standin.fault_call);
 	standin.memory = memory;
 	standin.fault = GRN_GPU_FAILED;
 }
@@ -361,36 +359,10 @@ copy_graph(GrnGpu *gpu, const GrnGraph *graph)
 	memcpy(gpu->graph.counts, graph->counts, graph->n);
 }
 
-/* Digests of a build's own rows, if they can be of that kind. */
-static bool
-digest_own(GrnGpu *gpu, GrnGpuRows kind)
+bool
+grn_gpu_has_digests(const GrnGpu *gpu)
 {
-	gpu->kept_kind = kind;
-	for (uint64_t i = 0; i < gpu->n; i++)
-		if (!digest_row(kind, gpu->rows + i * gpu->dim, gpu->dim, gpu->kept + i * gpu->dim))
-			return false;
-	return true;
-}
-
-/* Keeps them, where memory allows.  It is no call, so it never fails. */
-static void
-keep_own(GrnGpu *gpu)
-{
-	uint64_t	bytes = gpu->n * gpu->dim;
-
-	if (!gpu->options.keep || standin.keeps_none || (standin.memory && standin.memory < gpu->arena + bytes))
-		return;
-	grn_gpu_drop_digests(gpu);
-	keep(gpu, gpu->n, bytes);
-	if (!digest_own(gpu, GRN_GPU_EXACT_DIGESTS))
-		digest_own(gpu, GRN_GPU_BYTE_DIGESTS);
-}
-
-GrnGpuRows
-grn_gpu_kept(const GrnGpu *gpu, uint32_t *digest_dims)
-{
-	*digest_dims = gpu->dim;
-	return gpu->kept ? gpu->kept_kind : GRN_GPU_FLOATS;
+	return gpu->kept != NULL;
 }
 
 GrnGpuStatus
@@ -410,8 +382,6 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	__atomic_add_fetch(&standin.builds[gpu->number], 1, __ATOMIC_RELAXED);
 	if (options->rows == GRN_GPU_WIDE_DIGESTS)
 		__atomic_add_fetch(&standin.wide_builds, 1, __ATOMIC_RELAXED);
-	if (options->rows == GRN_GPU_FLOATS)
-		keep_own(gpu);
 	work = malloc(grn_rnnd_bytes(params, gpu->n, gpu->dim));
 	grn_rnnd_build(&rows, params, false, &one, work, &graph, progress_of, &p);
 	free(work);

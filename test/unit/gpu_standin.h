@@ -21,7 +21,6 @@ typedef struct StandIn
 	int			builds[16];
 	int			merges;
 	int			kept_builds;	/* builds of digests that the device kept */
-	bool		keeps_none;		/* of a build's own rows */
 	int			wide_builds;
 	bool		halves;			/* builds leave out edges between the rows' two halves */
 	int			bit_builds;		/* of bit digests */

@@ -9,9 +9,11 @@ share without a row is left out.  Each row has integers, a tsvector and a jsonb,
 cell, of 100 around random rows.  Of each condition: recall@10, the least ef_search with recall 0.95 (or the largest tried),
 and milliseconds of processor time a query with it, by a generic plan (the backend's, least of --runs).  "grnnd" may use
 bitmaps and "plain" may not, neither sorts; "bitmap" is the part that makes the bitmap, and "planned" the plan that the
-planner takes at grnnd's ef without any setting, with its time.  Writes RESULTS/bitmaps.md.
+planner takes at grnnd's ef without any setting, with its time.  --jobs conditions are asked at the same time, each by a
+session of its own; hnsw is not asked where fewer than --hnsw-least of the rows pass.  Writes RESULTS/bitmaps.md.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -26,7 +28,6 @@ from common import Server, read_matrix, write_table  # noqa: E402
 import rows as rows_of  # noqa: E402
 from bench import Rows  # noqa: E402
 
-QUERIES = 100
 CELLS = 100
 RECALL = 0.95
 EFS = {"grnnd": (10, 14, 20, 28, 40, 60, 90, 140, 200), "plain": (10, 14, 20, 28, 40, 60, 90, 140, 200), "hnsw": (20, 40, 60, 90, 140, 200, 400), "exact": (0,)}
@@ -67,9 +68,10 @@ def make(server, system, using):
     server.sql(f"VACUUM (FREEZE, ANALYZE) {system}; CHECKPOINT")
 
 
-def search(server, setup, table, where, runs):
+def search(server, setup, table, where, runs, queries):
     """(ids of each query, milliseconds of processor time a query)"""
-    text = f"""CREATE OR REPLACE FUNCTION search() RETURNS void LANGUAGE plpgsql AS $$
+    text = f"""CREATE TEMP TABLE results (query int, ids int[]);
+CREATE FUNCTION pg_temp.search() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	found int[];
 	q record;
@@ -80,12 +82,12 @@ BEGIN
 		INSERT INTO results VALUES (q.id, found);
 	END LOOP;
 END $$;
-SET plan_cache_mode = force_generic_plan; SET work_mem = '64MB'; {setup} SELECT FROM search();
+SET plan_cache_mode = force_generic_plan; SET work_mem = '64MB'; {setup} SELECT FROM pg_temp.search();
 """
-    text += "SELECT cpu_ns() AS a \\gset\nSELECT FROM search();\nSELECT cpu_ns() AS b \\gset\n\\echo :a :b\n" * runs
+    text += "SELECT cpu_ns() AS a \\gset\nSELECT FROM pg_temp.search();\nSELECT cpu_ns() AS b \\gset\n\\echo :a :b\n" * runs
     text += "SELECT query, ids FROM results ORDER BY query;"
     lines = [line for line in server.sql(text)[0].splitlines() if line]
-    times = [(float(b) - float(a)) / QUERIES / 1e6 for a, b in (line.split() for line in lines[:runs])]
+    times = [(float(b) - float(a)) / queries / 1e6 for a, b in (line.split() for line in lines[:runs])]
     found = [[int(x) for x in ids.strip("{}").split(",")] if ids else [] for _, ids in (line.split("|") for line in lines[runs:])]
     return found, min(times)
 
@@ -112,6 +114,47 @@ def bitmap_ms(plan):
     return 0
 
 
+def ask(server, case, rows, labels, cells, query, systems, args):
+    """The table's row of one condition; None where no row passes."""
+    name, where, passes = case
+    which = where[5:8] if passes is None else None
+    where = where.replace("{own}", "q.own").replace("{far}", "q.far")
+    if which:
+        near = [rows.nearest(np.flatnonzero(labels["u"] == cell), query[i:i + 1])[0] for i, cell in enumerate(cells[which])]
+        share = np.mean([(labels["u"] == cell).mean() for cell in cells[which]])
+    else:
+        ids = np.flatnonzero(passes(labels))
+        if not len(ids):
+            return None
+        near, share = list(rows.nearest(ids, query)), len(ids) / args.rows
+    row = [name, f"{share * 100:.2g}%"]
+    for system in systems:
+        if system == "hnsw" and share < args.hnsw_least:
+            row += ["", "", ""]
+            continue
+        on = system if system == "hnsw" else "grnnd"
+        for ef in EFS[system]:
+            setup = SETTINGS[system].format(ef=ef)
+            found, ms = search(server, setup, on, where, 1, args.queries)
+            recall = sum(len(set(f) & set(n.tolist())) for f, n in zip(found, near)) / sum(map(len, near))
+            if recall >= RECALL:
+                break
+        short = sum(len(f) < len(n) for f, n in zip(found, near))
+        found, ms = search(server, setup, on, where, args.runs, args.queries)
+        if system == "exact":
+            row += [f"{ms:.2f}"]
+            continue
+        row += [ef, f"{recall:.3f}" + (f", {short} short" if short else ""), f"{ms:.2f}"]
+        if system == "grnnd":
+            plan = explain(server, setup, on, where, query[0], True)
+            row += [f"{bitmap_ms(plan):.2f}", next((x.get("Search Method", "") for x in plan if "Search Method" in x), "")]
+            setup = SETTINGS["planned"].format(ef=ef)
+            plan = explain(server, setup, on, where, query[0], False)
+            row += [next(x.get("Custom Plan Provider", x["Node Type"]) for x in plan if x["Node Type"] not in ("Limit", "Sort", "Result")),
+                    f"{search(server, setup, on, where, args.runs, args.queries)[1]:.2f}"]
+    return row
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pg-config", required=True)
@@ -121,10 +164,13 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", help="names of conditions, separated by semicolons")
     parser.add_argument("--systems", default="grnnd,plain,hnsw,exact")
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--hnsw-least", type=float, default=0, metavar="SHARE")
     parser.add_argument("--memory", default="2GB", help="shared_buffers and maintenance_work_mem")
     args = parser.parse_args()
     base = read_matrix(f"{args.data}/base.fbin")[:args.rows]
-    query = np.array(read_matrix(f"{args.data}/query.fbin")[:QUERIES], np.float32)
+    query = np.array(read_matrix(f"{args.data}/query.fbin")[:args.queries], np.float32)
     args.rows = args.rows or len(base)
     noisy = tempfile.TemporaryDirectory(prefix="grnnd-rows-")
     if args.rows > len(base):
@@ -132,14 +178,15 @@ def main():
     rows = Rows(base)
     labels, centers = labels_of(base, rows)
     order = ((centers ** 2).sum(1)[None] - 2 * query @ centers.T).argsort(1)
-    cells = {"own": order[:, 0], "far": order[np.arange(QUERIES), CELLS - 1 - np.arange(QUERIES) % (CELLS // 10)]}
+    cells = {"own": order[:, 0], "far": order[np.arange(args.queries), CELLS - 1 - np.arange(args.queries) % (CELLS // 10)]}
     version = subprocess.check_output([args.pg_config, "--version"], text=True).strip()
     systems = args.systems.split(",")
     server = Server(args.pg_config, settings={"max_parallel_workers_per_gather": "0", "fsync": "off", "shared_buffers": args.memory,
-                                              "maintenance_work_mem": args.memory})
+                                              "maintenance_work_mem": args.memory, "max_worker_processes": "64",
+                                              "max_parallel_workers": "64", "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1))})
     table = []
     try:
-        server.sql("CREATE EXTENSION grnnd CASCADE; CREATE TABLE results (query int, ids int[]); CREATE FUNCTION cpu_ns() RETURNS float8 "
+        server.sql("CREATE EXTENSION grnnd CASCADE; CREATE FUNCTION cpu_ns() RETURNS float8 "
                    "LANGUAGE sql AS $$ SELECT split_part(pg_read_file('/proc/self/schedstat', 0, 100), ' ', 1)::float8 $$")
         server.load("raw", base, columns=labels)
         server.load("queries", query, columns={name: x.astype(np.int32) for name, x in cells.items()})
@@ -147,43 +194,12 @@ def main():
             if system in ("exact", "plain") and "grnnd" in systems:
                 continue
             make(server, system, system)
-        for name, where, passes in CASES:
-            if args.only and name not in args.only.split(";"):
-                continue
-            which = where[5:8] if passes is None else None
-            where = where.replace("{own}", "q.own").replace("{far}", "q.far")
-            if which:
-                near = [rows.nearest(np.flatnonzero(labels["u"] == cell), query[i:i + 1])[0] for i, cell in enumerate(cells[which])]
-                share = np.mean([(labels["u"] == cell).mean() for cell in cells[which]])
-            else:
-                ids = np.flatnonzero(passes(labels))
-                if not len(ids):
-                    continue
-                near, share = list(rows.nearest(ids, query)), len(ids) / len(base)
-            row = [name, f"{share * 100:.2g}%"]
-            for system in systems:
-                on = system if system == "hnsw" else "grnnd"
-                for ef in EFS[system]:
-                    setup = SETTINGS[system].format(ef=ef)
-                    found, ms = search(server, setup, on, where, 1)
-                    recall = sum(len(set(f) & set(n.tolist())) for f, n in zip(found, near)) / sum(map(len, near))
-                    if recall >= RECALL:
-                        break
-                short = sum(len(f) < len(n) for f, n in zip(found, near))
-                found, ms = search(server, setup, on, where, args.runs)
-                if system == "exact":
-                    row += [f"{ms:.2f}"]
-                    continue
-                row += [ef, f"{recall:.3f}" + (f", {short} short" if short else ""), f"{ms:.2f}"]
-                if system == "grnnd":
-                    plan = explain(server, setup, on, where, query[0], True)
-                    row += [f"{bitmap_ms(plan):.2f}", next((x.get("Search Method", "") for x in plan if "Search Method" in x), "")]
-                    setup = SETTINGS["planned"].format(ef=ef)
-                    plan = explain(server, setup, on, where, query[0], False)
-                    row += [next(x.get("Custom Plan Provider", x["Node Type"]) for x in plan if x["Node Type"] not in ("Limit", "Sort", "Result")),
-                            f"{search(server, setup, on, where, args.runs)[1]:.2f}"]
-            table.append(row)
-            print(*row, sep=" | ", flush=True)
+        cases = [case for case in CASES if not args.only or case[0] in args.only.split(";")]
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            for row in pool.map(lambda case: ask(server, case, rows, labels, cells, query, systems, args), cases):
+                if row:
+                    table.append(row)
+                    print(*row, sep=" | ", flush=True)
     finally:
         server.stop()
         noisy.cleanup()
