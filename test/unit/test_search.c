@@ -202,6 +202,41 @@ dead_nodes_do_not_extend_runs(void)
 	free_world(w);
 }
 
+/*
+ * By inner product a search takes each row for one whose estimate is too low by about two standard
+ * deviations, which are in proportion to the row's length.
+ */
+static void
+long_rows_come_early(void)
+{
+	World	   *w = make_world(GRN_IP, 24, GRN_FORM_F32, true);
+	double		sum = 0;
+	double		squares = 0;
+
+	for (uint32_t q = 0; q < QUERIES; q++)
+	{
+		const float *x = world_row(w, N + q);
+		GrnSearch  *s = begin(w, q, 40, false, 0, false);
+
+		for (uint32_t id = 0; id < N; id++)
+		{
+			const float *y = world_row(w, id);
+			float		estimate;
+			double		error;
+
+			grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors, &id, 1, &estimate);
+			error = (estimate + grn_dist->ip_f32(x, y, w->dim)) / sqrt(grn_norm2(x, w->dim) * grn_norm2(y, w->dim));
+			sum += error;
+			squares += error * error;
+		}
+		grn_search_end(s);
+	}
+	sum /= QUERIES * N;
+	squares = sqrt(squares / (QUERIES * N) - sum * sum);
+	CHECK(sum < -squares && sum > -4 * squares, "moved by %g, standard deviation %g", sum, squares);
+	free_world(w);
+}
+
 /* Batches are disjoint, each in order, and together all there is. */
 static void
 resumed_searches_find_all(void)
@@ -689,6 +724,7 @@ main(void)
 	grn_dist_init();
 	RUN(recall_by_metric_and_format);
 	RUN(recall_of_bits);
+	RUN(long_rows_come_early);
 	RUN(spanning_records);
 	RUN(small_lists);
 	RUN(runs_allow_for_errors_of_estimates);

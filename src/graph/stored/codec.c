@@ -104,9 +104,11 @@ grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u, flo
 	return 0;
 }
 
-/* The length of u for which the steps are optimal. */
+/*
+ * The mean |u|^2 for which the steps are optimal.  kept: only the part that codes keep.
+ */
 static float
-usual_length(const GrnCodec *codec)
+usual_norm2(const GrnCodec *codec, bool kept)
 {
 	float		sum = 0;
 
@@ -114,9 +116,9 @@ usual_length(const GrnCodec *codec)
 	{
 		float		sigma = codec->steps[b] / grn_best_steps[b];
 
-		sum += (float) (last - first) * sigma * sigma;
+		sum += (float) (last - first) * sigma * sigma * (kept ? 1 - grn_lost_in_bits[b] : 1);
 	}
-	return sqrtf(sum);
+	return sum;
 }
 
 /*
@@ -159,11 +161,13 @@ grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_un
 	{
 		set_decoded(codec);
 		codec->alpha_unit = (kind == GRN_CODES_ROWS ? LARGEST_ALPHA : 2 * LARGEST_ALPHA) /
-			((float) GRN_MAX_ALPHA * usual_length(codec));
+			((float) GRN_MAX_ALPHA * sqrtf(usual_norm2(codec, false)));
 	}
 	if (kind == GRN_CODES_ROWS || grn_code_dims(codec->shape) == 0)
 		return;
 	codec->mean_norm2 = grn_codec_project(codec, codec->mean, 1, NULL, codec->mean_head);
+	/* |x / |x| - c|^2 has the mean 1 - |c|^2 */
+	codec->error = sqrtf(fmaxf(1 - codec->mean_norm2 - usual_norm2(codec, true), 0) / (float) codec->dim);
 }
 
 GrnCodeShape
@@ -252,7 +256,7 @@ balance_levels(const GrnCodec *codec, const float *u, float scale, int8_t *level
 
 /*
  * Candidates for a row's scale, in units of the scale at which the row's |u| equals
- * usual_length().
+ * usual_norm2().
  */
 static const float scale_parts[] = {0.7f, 0.85f, 1.0f, 1.2f, 1.45f, 1.8f};
 
@@ -263,7 +267,7 @@ static const float scale_parts[] = {0.7f, 0.85f, 1.0f, 1.2f, 1.45f, 1.8f};
 static float
 best_scale(const GrnCodec *codec, const float *u, float u2)
 {
-	float		usual = usual_length(codec);
+	float		usual = sqrtf(usual_norm2(codec, false));
 	float		best = -1;
 	float		scale = 0;
 

@@ -53,6 +53,8 @@ typedef struct GrnCodec
 	float		decoded_unit;
 	/* only for codes of directions */
 	float		mean_norm2;		/* |c|^2 */
+	float		error;			/* standard deviation of the estimated cosine of a row and a random
+								 * direction, about */
 	float		mean_head[GRN_MAX_CODE_DIMS];	/* [k] B c */
 } GrnCodec;
 
