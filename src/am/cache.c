@@ -105,6 +105,18 @@ grnnd_meta_crc(const GrnndMeta *meta)
 	return crc_of(meta, offsetof(GrnndMeta, crc));
 }
 
+static bool
+is_undamaged(const GrnndMeta *meta)
+{
+	return meta->magic == GRNND_MAGIC && EQ_CRC32C(grnnd_meta_crc(meta), meta->crc);
+}
+
+bool
+grnnd_has_unknown_features(const GrnndMeta *meta)
+{
+	return (meta->must_understand & ~(uint32) GRNND_FEATURES) != 0 && is_undamaged(meta);
+}
+
 /* Number of pages for `floats` floats. */
 static uint64
 pages_of(Size floats)
@@ -168,6 +180,8 @@ grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *a
 		return "not a metapage of grnnd";
 	if (!EQ_CRC32C(grnnd_meta_crc(meta), meta->crc))
 		return "checksum of the metapage is wrong";
+	if (grnnd_has_unknown_features(meta))
+		return "features of a later version of grnnd";
 	if (meta->metric != key->metric->id)
 		return "its distance is not that of its operator class";
 	if (meta->ncolumns != attrs->n || meta->attr_bytes != attrs->bytes ||
@@ -224,8 +238,13 @@ check_meta(Relation index, const GrnndMeta *meta, const GrnndKey *key, const Grn
 				 errmsg("index \"%s\" has format %u, this version of grnnd reads format %u",
 						RelationGetRelationName(index), meta->format, GRNND_FORMAT),
 				 errhint("REINDEX the index.")));
-	if (meta->magic == GRNND_MAGIC && EQ_CRC32C(grnnd_meta_crc(meta), meta->crc) &&
-		meta->payload != GRNND_PAYLOAD)
+	if (grnnd_has_unknown_features(meta))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has features that this version of grnnd does not know",
+						RelationGetRelationName(index)),
+				 errhint("REINDEX the index, or install the version of grnnd that built it.")));
+	if (is_undamaged(meta) && meta->payload != GRNND_PAYLOAD)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" was built by a server with another block size",

@@ -32,6 +32,11 @@ extern bool grnnd_is_filling(Relation index);
 /* The correct checksum of the metapage. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 /*
+ * Does an undamaged metapage of this format have features that this version does not know?  False
+ * for a damaged metapage.
+ */
+extern bool grnnd_has_unknown_features(const GrnndMeta *meta);
+/*
  * Checks a metapage of this format in a file of `blocks` blocks.  Returns NULL and the records'
  * layout if the metapage is sound, else a static string that names the damage.  All fields used by
  * readers are then within their bounds.

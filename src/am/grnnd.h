@@ -23,8 +23,9 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 11			/* format of all bytes on disk; an index of another format is
+#define GRNND_FORMAT 12			/* format of all bytes on disk; an index of another format is
 								 * refused */
+#define GRNND_FEATURES 0		/* the bits of GrnndMeta.must_understand that this version knows */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page; every access method has its own
 								 * number */
 
@@ -126,11 +127,16 @@ typedef struct GrnndMeta
 	uint32		list_buckets;	/* 172: buckets of each column; 0 without lists */
 	uint32		center_pages;	/* 176: pages of the center, behind the codec's pages; 0: no center */
 	GrnndColumn columns[GRNND_MAX_ATTRS];	/* 180: 16 bytes each */
-	pg_crc32c	crc;			/* checksum of all bytes before */
+	uint32		must_understand;	/* 676: features without which nobody may use the index; a bit
+									 * outside GRNND_FEATURES: the index is refused */
+	uint32		may_ignore;		/* 680: features that readers and writers may ignore */
+	uint32		reserved[14];	/* 684: for features: 0, not checked, kept by every writer */
+	pg_crc32c	crc;			/* 740: checksum of all bytes before */
 } GrnndMeta;
 
 StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, center_pages) == 176 &&
-				 offsetof(GrnndMeta, crc) == 180 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
+				 offsetof(GrnndMeta, must_understand) == 180 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
+				 offsetof(GrnndMeta, crc) == offsetof(GrnndMeta, must_understand) + 64 &&
 				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
 				 offsetof(GrnndMeta, list_generation) == 130 &&
 				 offsetof(GrnndMeta, list_state) == 170 && offsetof(GrnndMeta, list_buckets) == 172 &&

@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage record_at pages kill_server crash_server
+our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage change_meta record_at pages kill_server crash_server
   pgbench_start pgbench_finish psql_start psql_finish $seed $soak $all);
 
 my $lib = dirname(abs_path(__FILE__));
@@ -83,6 +83,19 @@ sub metapage
 	$meta{code_bytes} = (4 * $shape[0] + 2 * $shape[1] + $shape[2]) / 8 + $shape[3];
 	$meta{per_page} = int($meta{payload} / $meta{record_bytes});
 	return \%meta;
+}
+
+my @crc_table = map { my $c = $_; $c = $c & 1 ? $c >> 1 ^ 0x82F63B78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;
+
+# Puts bytes at an offset of struct GrnndMeta in an index's file, and the checksum behind all fields.
+sub change_meta
+{
+	my ($file, $offset, $bytes) = @_;
+	my $c = 0xFFFFFFFF;
+	substr($$file, 24 + $offset, length $bytes) = $bytes;
+	$c = $c >> 8 ^ $crc_table[($c ^ $_) & 0xFF] for unpack 'C*', substr($$file, 24, 740);
+	substr($$file, 24 + 740, 4) = pack 'L', $c ^ 0xFFFFFFFF;
+	return;
 }
 
 # Where byte $offset of a record lies in the file of an index whose records fit a page.

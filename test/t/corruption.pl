@@ -23,6 +23,7 @@ grnnd.build_device = cpu
 grnnd.build_threads = 1
 autovacuum = off
 enable_seqscan = off
+wal_level = replica
 ));
 $node->start;
 $node->safe_psql('postgres', q(
@@ -106,6 +107,53 @@ $sound = slurp_file($path);
 
 damaged('format', PAYLOAD + 4, pack('L', 99), '0A000', 'index "t_e" has format 99, this version of grnnd reads format \d+');
 $node->stop;
+# features of a later version
+my $plain = $sound;
+my $refused = 'index "t_e" has features that this version of grnnd does not know';
+for my $bit (0, 31)
+{
+	change_meta(\$sound, 676, pack 'L', 1 << $bit);
+	damaged("unknown feature $bit", 0, '', '0A000', $refused);
+	for my $sql ("INSERT INTO t VALUES (0, '$q')", 'VACUUM t', q(SELECT * FROM grnnd_check('t_e')), q(SELECT grnnd_fit('t_e')),
+		q(SELECT grnnd_prewarm('t_e')))
+	{
+		fails($sql, '0A000', $refused, "unknown feature $bit: $sql");
+	}
+	is($node->safe_psql('postgres', q(SELECT format, advice FROM grnnd_stats('t_e'))),
+		unpack('L', substr($sound, PAYLOAD + 4, 4)) . '|REINDEX: this version of grnnd does not know all features of the index',
+		"unknown feature $bit: grnnd_stats()");
+	$node->stop;
+	$sound = $plain;
+}
+my $unknown = $sound;
+change_meta(\$unknown, 676, pack 'L', 1);
+write_file($unknown);
+$node->set_standby_mode;
+$node->start;
+fails($query, '0A000', $refused, 'unknown feature: a standby');
+$node->stop;
+unlink $node->data_dir . '/standby.signal' or die $!;
+# features to ignore, with all bytes that they may have, of an index that gets rows and codes
+write_file($sound);
+$node->start;
+$node->safe_psql('postgres', 'CREATE TABLE later (LIKE t); CREATE INDEX later_e ON later USING grnnd (e); CHECKPOINT');
+my $of_t = $path;
+$path = path_of('later_e');
+$node->stop;
+my $later = slurp_file($path);
+change_meta(\$later, 680, "\xFF" x 60);
+substr($later, PAYLOAD + 1344, 6816) = "\xA5" x 6816;
+write_file($later);
+$node->start;
+$node->safe_psql('postgres', q(INSERT INTO later SELECT * FROM t; SELECT grnnd_fit('later_e'); DELETE FROM later WHERE id % 10 = 0; VACUUM later));
+is($node->safe_psql('postgres', $query =~ s/FROM t/FROM later/r), 100, 'features to ignore: query');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('later_e', true))), 0, 'features to ignore: sound');
+$node->stop;
+$later = slurp_file($path);
+is(metapage($later)->{fit_state}, 0, 'features to ignore: codes were fitted');
+ok(substr($later, PAYLOAD + 680, 60) eq "\xFF" x 60 && substr($later, PAYLOAD + 1344, 6816) eq "\xA5" x 6816,
+	'features to ignore: writers keep their bytes');
+$path = $of_t;
 damaged('dimensions', PAYLOAD + 20, pack('L', 25), $corrupt, '.*checksum of the metapage');
 $node->stop;
 damaged('zeroed metapage', 0, "\0" x PAGE, $corrupt, '.*unexpected zero page');
@@ -184,15 +232,6 @@ like($node->safe_psql('postgres', "SELECT string_agg(DISTINCT problem, ', ') FRO
 $node->stop;
 # Every statement that meets a damaged index ends with an answer or XX002, soon.  All damaged copies of an index, with
 # its table, are written at once, over those of empty tables.
-my @crc_table = map { my $c = $_; $c = $c & 1 ? $c >> 1 ^ 0x82F63B78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;
-
-sub crc32c
-{
-	my $c = 0xFFFFFFFF;
-	$c = $c >> 8 ^ $crc_table[($c ^ $_) & 0xFF] for unpack 'C*', $_[0];
-	return $c ^ 0xFFFFFFFF;
-}
-
 # damage: [name, function of the file's bytes, error that is right as well]
 sub damaged_copies
 {
@@ -266,11 +305,12 @@ my @fields = ([ format => 4, 4 ], [ metric => 16, 4 ], [ dim => 20, 4 ], [ degre
 	[ entry_block => 76, 4 ], [ codec_block => 80, 4 ], [ codec_pages => 84, 4 ], [ first_node_block => 88, 4 ],
 	[ column_dim => 92, 4 ], [ rho => 116, 4 ], [ on_gpu => 128, 2 ], [ list_generation => 130, 2 ], [ build_nodes => 132, 4 ],
 	[ fit_state => 136, 4 ], [ judged => 140, 4 ], [ codes_ignored => 144, 4 ], @filters,
-	[ 'column type' => 180, 4 ], [ 'column kind' => 188, 1 ], [ 'column width' => 189, 1 ]);
+	[ 'column type' => 180, 4 ], [ 'column kind' => 188, 1 ], [ 'column width' => 189, 1 ], [ must_understand => 676, 4 ],
+	[ may_ignore => 680, 4 ], (map { [ "reserved $_", 684 + 4 * $_, 4 ] } 0, 13));
 
 sub damaged_fields
 {
-	my ($crc_at, @of) = @_;
+	my (@of) = @_;
 	my @damage;
 	for my $field (@of)
 	{
@@ -281,17 +321,19 @@ sub damaged_fields
 		{
 			push @damage, [ "$name $how->[0]", sub {
 				my ($file) = @_;
-				substr($$file, PAYLOAD + $at, $bytes) = pack $format, $how->[1]->(unpack $format, substr($$file, PAYLOAD + $at, $bytes));
-				substr($$file, PAYLOAD + $crc_at, 4) = pack 'L', crc32c(substr($$file, PAYLOAD, $crc_at));
-			}, $name =~ /format|payload/ ? '0A000' : undef ];
+				change_meta($file, $at, pack $format, $how->[1]->(unpack $format, substr($$file, PAYLOAD + $at, $bytes)));
+			}, $name =~ /format|payload|must_understand/ ? '0A000' : undef ];
 		}
 	}
 	return @damage;
 }
-my $crc_at = 180 + 16 * 31;
-is(unpack('L', substr($sound, PAYLOAD + $crc_at, 4)), crc32c(substr($sound, PAYLOAD, $crc_at)), 'the checksum is the last field');
-damaged_copies('filtered', damaged_fields($crc_at, @fields));
-damaged_copies('plain', damaged_fields($crc_at, @filters));
+{
+	my $copy = $sound;
+	change_meta(\$copy, 0, '');
+	ok($copy eq $sound, 'the checksum of the metapage is right');
+}
+damaged_copies('filtered', damaged_fields(@fields));
+damaged_copies('plain', damaged_fields(@filters));
 
 # chains and links
 sub each_record

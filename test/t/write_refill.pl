@@ -11,7 +11,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3, META_CRC => 676 };
+use constant { PAGE => 8192, PAYLOAD => 24, HEADER => 20, FREE => 0, NODE => 1, TIDS => 3 };
 
 my $node = PostgreSQL::Test::Cluster->new('write_refill');
 my ($version) = `initdb --version` =~ /(\d+)/;
@@ -60,14 +60,7 @@ for my $id (keys %dies)
 }
 
 # codes are ignored (GrnndMeta.codes_ignored), under a checksum of the metapage
-substr($file, PAYLOAD + 144, 4) = pack 'L', 1;
-my $crc = 0xFFFFFFFF;
-for my $byte (unpack 'C*', substr($file, PAYLOAD, META_CRC))
-{
-	$crc ^= $byte;
-	$crc = $crc & 1 ? ($crc >> 1) ^ 0x82F63B78 : $crc >> 1 for 1 .. 8;
-}
-substr($file, PAYLOAD + META_CRC, 4) = pack 'L', $crc ^ 0xFFFFFFFF;
+change_meta(\$file, 144, pack 'L', 1);
 open my $f, '>:raw', $path or die "$path: $!";
 print $f $file;
 close $f;

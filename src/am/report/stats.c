@@ -298,9 +298,12 @@ curve_points(const GrnndNotes *notes)
 	return json(text.data);
 }
 
-/* The format number in the index's metapage. */
+/*
+ * Returns the format number in the index's metapage.  Sets *advice if this version cannot read the
+ * index.
+ */
 static uint32
-format_of(Relation index)
+format_of(Relation index, char **advice)
 {
 	Buffer		buffer = ReadBuffer(index, 0);
 	const GrnndMeta *meta;
@@ -310,6 +313,10 @@ format_of(Relation index)
 	meta = (const GrnndMeta *) GrnndPagePayload(BufferGetPage(buffer));
 	if (!PageIsNew(BufferGetPage(buffer)) && meta->magic == GRNND_MAGIC)
 		format = meta->format;
+	if (format != GRNND_FORMAT)
+		*advice = psprintf("REINDEX: this version of grnnd reads format %d", GRNND_FORMAT);
+	else if (!PageIsNew(BufferGetPage(buffer)) && grnnd_has_unknown_features(meta))
+		*advice = pstrdup("REINDEX: this version of grnnd does not know all features of the index");
 	UnlockReleaseBuffer(buffer);
 	return format;
 }
@@ -319,6 +326,7 @@ fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 {
 	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
 	uint32		format;
+	char	   *advice = NULL;
 	const GrnndIndex *ix;
 	const char *what;
 	uint32		limit;
@@ -336,12 +344,12 @@ fill_columns(Relation index, bool whole, Datum *values, bool *nulls)
 		nulls[ADVICE] = false;
 		return;
 	}
-	format = format_of(index);
+	format = format_of(index, &advice);
 	values[FORMAT] = Int32GetDatum((int32) format);
 	nulls[FORMAT] = false;
-	if (format != GRNND_FORMAT)
+	if (advice != NULL)
 	{
-		values[ADVICE] = CStringGetTextDatum(psprintf("REINDEX: this version of grnnd reads format %d", GRNND_FORMAT));
+		values[ADVICE] = CStringGetTextDatum(advice);
 		nulls[ADVICE] = false;
 		return;
 	}
