@@ -3,7 +3,8 @@
 
   sessions.py --pg-config PG_CONFIG --data FOLDER --out RESULTS [--clients 1,16,64,128]
 
-FOLDER: as for bench.py.  Clients and server share the host's cores.  "key" returns ten rows by an integer: what clients, protocol
+FOLDER: as for bench.py.  Clients and server share the host's cores.  A process of the server maps a page of shared buffers when
+it first touches the page, so sessions of few queries are slower than others: --warm says how long each asks before it counts.  "key" returns ten rows by an integer: what clients, protocol
 and executor take by themselves.  "no counters" is grnnd with track_counts = off.  Writes RESULTS/sessions.md.
 """
 import argparse
@@ -24,9 +25,11 @@ def main():
     parser.add_argument("--clients", default="1,8,16,32,64,128")
     parser.add_argument("--ef", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--warm", type=float, default=6, metavar="SECONDS")
+    parser.add_argument("--huge-pages", default="try", choices=("try", "on", "off"))
     parser.add_argument("--memory", default="8GB", help="shared_buffers and maintenance_work_mem")
     args = parser.parse_args()
-    server = Server(args.pg_config, settings={"shared_buffers": args.memory, "maintenance_work_mem": args.memory, "max_worker_processes": "64",
+    server = Server(args.pg_config, settings={"shared_buffers": args.memory, "maintenance_work_mem": args.memory, "huge_pages": args.huge_pages, "max_worker_processes": "64",
                                               "max_parallel_workers": "64", "max_parallel_maintenance_workers": str(max(os.cpu_count() - 1, 1))})
     rows, nearest = [], "SELECT id FROM {} ORDER BY v <-> $1 LIMIT 10"
     try:
@@ -41,6 +44,7 @@ def main():
         systems["no counters"] = (systems["grnnd"][0], systems["grnnd"][1] + "; SET track_counts = off", False)
         server.sql("CREATE TABLE floor AS SELECT i AS id, i / 10 AS g FROM generate_series(0, 99999) i; CREATE INDEX ON floor (g); "
                    "VACUUM ANALYZE floor; CHECKPOINT")
+        print("huge pages: " + server.sql("SHOW huge_pages_status")[0], flush=True)
         systems["key"] = ("SELECT id FROM floor WHERE g = $1", "SELECT 1", True)
         for query, setup, by_id in systems.values():
             server.qps(qps, args.data, query, setup, 16, 600, queries=600, warmup=0, by_id=by_id)
@@ -49,7 +53,7 @@ def main():
         for _ in range(ROUNDS):
             for (name, n), of in found.items():
                 query, setup, by_id = systems[name]
-                of.append(server.qps(qps, args.data, query, setup, n, args.seconds, by_id=by_id, warmup=50))
+                of.append(server.qps(qps, args.data, query, setup, n, args.seconds, by_id=by_id, warmup=50, warm=args.warm))
         for name in systems:
             row = [name]
             for n in numbers:
