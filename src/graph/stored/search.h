@@ -70,7 +70,8 @@ typedef struct GrnFound
 	uint8_t		state;			/* GRN_NODE in all results */
 	uint8_t		ntids;
 	uint32_t	next;			/* first record of the chain of further TIDs */
-	uint32_t	tids;			/* offset into GrnSearch.tids, counted in TIDs */
+	uint32_t	tids;			/* offset into grn_search_tids(), counted in TIDs */
+	uint32_t	kept;			/* with keep_vectors: for grn_search_vector() */
 } GrnFound;
 
 /* The contrast (GrnContrast) of two distances, or of two inner products; 0: not known. */

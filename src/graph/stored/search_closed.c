@@ -32,7 +32,7 @@ static void
 add_waiting(GrnSearch *s, Waiting *w, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
 			uint32_t count)
 {
-	grn_estimate(&s->code_query, codes, factors, count, w->estimates + w->n);
+	grn_estimate(&s->query.code, codes, factors, count, w->estimates + w->n);
 	memcpy(w->ids + w->n, ids, count * sizeof(uint32_t));
 	w->n += count;
 }
@@ -53,7 +53,7 @@ remove_waiting(Waiting *w, size_t i)
  * near candidates from far ones, so few are ever sorted.  Returns the bound.
  */
 static float
-take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, size_t *room)
+take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 {
 	float		bound = INFINITY;
 
@@ -79,12 +79,12 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, siz
 		else
 			for (uint32_t i = 0; i < found; i++)
 				near[i] = i;
-		reserve(s, heap, sizeof(Key), *n, *n + found, room);
+		reserve_keys(s, heap, found);
 		while (found > 0)
-			(*heap)[(*n)++] = remove_waiting(w, first + near[--found]);
+			heap->keys[heap->n++] = remove_waiting(w, first + near[--found]);
 		end = first;
 	}
-	heap_make(*heap, *n);
+	heap_make(heap);
 	return bound;
 }
 
@@ -103,28 +103,28 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Key **heap, size_t *n, siz
 static void
 note_offered(GrnSearch *s, size_t from)
 {
-	size_t		count = s->rows.n - from;
-	float		before = s->nnearest < s->p.nearest ? INFINITY : s->nearest[0];
+	size_t		count = s->closed.rows.n - from;
+	float		before = s->groups.nnearest < s->p.nearest ? INFINITY : s->groups.nearest[0];
 	uint32_t	near[BLOCK];
 	uint32_t	n = 0;
 
 	for (size_t i = 0; i < count; i += BLOCK)
 	{
-		const float *estimates = s->rows.estimates + from + i;
+		const float *estimates = s->closed.rows.estimates + from + i;
 		uint32_t	found = grn_dist->at_most(estimates, (uint32_t) (count - i < BLOCK ? count - i : BLOCK),
 											  before, near);
 
 		for (uint32_t j = 0; j < found; j++)
-			if ((s->nnearest < s->p.nearest || estimates[near[j]] < s->nearest[0]) &&
-				grn_set_add(s, &s->noted, s->rows.ids[from + i + near[j]], 0))
+			if ((s->groups.nnearest < s->p.nearest || estimates[near[j]] < s->groups.nearest[0]) &&
+				grn_set_add(s, &s->groups.noted, s->closed.rows.ids[from + i + near[j]], 0))
 			{
-				keep_least(s->nearest, s->p.nearest, s->nnearest, estimates[near[j]]);
-				s->nnearest += s->nnearest < s->p.nearest;
+				keep_least(s->groups.nearest, s->p.nearest, s->groups.nnearest, estimates[near[j]]);
+				s->groups.nnearest += s->groups.nnearest < s->p.nearest;
 				n++;
 			}
 	}
-	s->offered += count;
-	s->idle = n > 0 ? 0 : s->idle + count;
+	s->groups.offered += count;
+	s->groups.idle = n > 0 ? 0 : s->groups.idle + count;
 }
 
 /* Adds rows to the waiting rows.  The array must have room. */
@@ -132,28 +132,25 @@ static void
 add_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
 		   uint32_t count)
 {
-	size_t		from = s->rows.n;
+	size_t		from = s->closed.rows.n;
 
-	add_waiting(s, &s->rows, ids, codes, factors, count);
-	if (s->nearest != NULL)
+	add_waiting(s, &s->closed.rows, ids, codes, factors, count);
+	if (s->groups.nearest != NULL)
 		note_offered(s, from);
 	/* rows within the bound of the last choice belong into its heap */
-	for (size_t i = s->rows.n; s->resumed && i > from; i--)
-		if (s->rows.estimates[i - 1] <= s->chosen)
-		{
-			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected, s->rejected + 1, &s->rejected_room);
-			heap_push(s->rejected_keys, &s->rejected, remove_waiting(&s->rows, i - 1));
-		}
+	for (size_t i = s->closed.rows.n; s->rejected.resumed && i > from; i--)
+		if (s->closed.rows.estimates[i - 1] <= s->closed.bound)
+			heap_add(s, &s->rejected.heap, remove_waiting(&s->closed.rows, i - 1));
 }
 
 void
 grn_end_listed(GrnSearch *s)
 {
-	if (s->ngathered == 0)
+	if (s->closed.ngathered == 0)
 		return;
-	reserve_waiting(s, &s->rows, s->rows.n + s->ngathered);
-	add_listed(s, s->gathered_ids, s->gathered, s->gathered_factors, s->ngathered);
-	s->ngathered = 0;
+	reserve_waiting(s, &s->closed.rows, s->closed.rows.n + s->closed.ngathered);
+	add_listed(s, s->closed.ids, s->closed.codes, s->closed.factors, s->closed.ngathered);
+	s->closed.ngathered = 0;
 }
 
 void
@@ -161,18 +158,17 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 				  const GrnFactor *factors, const bool *wanted, uint32_t count)
 {
 	size_t		bytes = s->p.layout->code_bytes;
-	size_t		room = s->rows.room;
+	size_t		room = s->closed.rows.room;
 	uint32_t	whole = wanted == NULL ? count - count % GRN_GATHER : 0;
 
-	if (s->rows.n + count + GRN_GATHER > room)
+	if (s->closed.rows.n + count + GRN_GATHER > room)
 	{
-		if (s->truncated || (s->p.memory_limit > 0 &&
-							 grn_search_bytes(s) + room * sizeof(Key) > s->p.memory_limit))
+		if (s->truncated || grn_exceeds_memory(s, room * sizeof(Key)))
 		{
 			s->truncated = true;
 			return;
 		}
-		reserve_waiting(s, &s->rows, 2 * room + count + LEAST_WAITING);
+		reserve_waiting(s, &s->closed.rows, 2 * room + count + LEAST_WAITING);
 	}
 	if (whole > 0)
 		add_listed(s, ids, codes, factors, whole);
@@ -181,19 +177,18 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	{
 		if (wanted != NULL && !wanted[i])
 			continue;
-		if (s->ngathered == GRN_GATHER)
+		if (s->closed.ngathered == GRN_GATHER)
 			grn_end_listed(s);
-		s->gathered_ids[s->ngathered] = ids[i];
-		s->gathered_factors[s->ngathered] = factors[i];
-		memcpy(s->gathered + s->ngathered++ * bytes, codes + i * bytes, bytes);
+		s->closed.ids[s->closed.ngathered] = ids[i];
+		s->closed.factors[s->closed.ngathered] = factors[i];
+		memcpy(s->closed.codes + s->closed.ngathered++ * bytes, codes + i * bytes, bytes);
 	}
 }
 
 void
-grn_choose_waiting(GrnSearch *s)
+grn_choose_waiting(GrnSearch *s, Keys *heap)
 {
-	s->chosen = take_nearest(s, &s->rows, (size_t) CHOSEN * s->p.ef, &s->rejected_keys, &s->rejected,
-							 &s->rejected_room);
+	s->closed.bound = take_nearest(s, &s->closed.rows, (size_t) CHOSEN * s->list.room, heap);
 }
 
 /* ---- groups ---- */
@@ -207,27 +202,28 @@ grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const
 				  uint32_t count)
 {
 	/* searches without groups need no record of the nearest rows */
-	if (s->nearest == NULL && s->p.nearest > 0)
+	if (s->groups.nearest == NULL && s->p.nearest > 0)
 	{
-		s->nearest = s->store->alloc(s->store, s->p.nearest * sizeof(float));
-		grn_set_resize(s, &s->noted, MIN_NOTED);
+		s->groups.nearest = s->store->alloc(s->store, s->p.nearest * sizeof(float));
+		grn_set_resize(s, &s->groups.noted, MIN_NOTED);
 		grn_end_listed(s);
 		note_offered(s, 0);
 	}
-	if (s->groups.n + count > s->groups.room)
-		reserve_waiting(s, &s->groups, 2 * s->groups.room + count + LEAST_WAITING);
-	add_waiting(s, &s->groups, ids, codes, factors, count);
+	if (s->groups.middles.n + count > s->groups.middles.room)
+		reserve_waiting(s, &s->groups.middles, 2 * s->groups.middles.room + count + LEAST_WAITING);
+	add_waiting(s, &s->groups.middles, ids, codes, factors, count);
 }
 
 uint32_t
 grn_search_next_group(GrnSearch *s)
 {
-	if (!s->groups_begun)
-		s->idle = s->offered = 0;
-	s->groups_begun = true;
-	if (s->nnear_groups == 0)
-		take_nearest(s, &s->groups, CHOSEN_GROUPS, &s->near_groups, &s->nnear_groups, &s->near_groups_room);
-	return s->nnear_groups > 0 ? KEY_ID(heap_pop(s->near_groups, &s->nnear_groups)) : GRN_INVALID_ID;
+	Groups	   *g = &s->groups;
+
+	if (g->near.room == 0)
+		g->idle = g->offered = 0;
+	if (g->near.n == 0)
+		take_nearest(s, &g->middles, CHOSEN_GROUPS, &g->near);
+	return g->near.n > 0 ? KEY_ID(heap_pop(&g->near)) : GRN_INVALID_ID;
 }
 
 /*
@@ -240,13 +236,13 @@ grn_search_next_group(GrnSearch *s)
 bool
 grn_search_settled(const GrnSearch *s)
 {
-	return s->p.nearest > 0 && s->nnearest == s->p.nearest && s->idle >= s->p.patience && IDLE_PART * s->idle >= s->offered;
+	return s->p.nearest > 0 && s->groups.nnearest == s->p.nearest && s->groups.idle >= s->p.patience && IDLE_PART * s->groups.idle >= s->groups.offered;
 }
 
 bool
 grn_search_has_groups(const GrnSearch *s)
 {
-	return s->groups.n + s->nnear_groups > 0;
+	return s->groups.middles.n + s->groups.near.n > 0;
 }
 
 uint32_t

@@ -16,18 +16,17 @@
 static bool
 are_many(const GrnSearch *s)
 {
-	return s->ndead > DEAD_AT_FIRST + DEAD_PER_LIVE * s->nfound;
+	return s->dead.n > DEAD_AT_FIRST + DEAD_PER_LIVE * s->results.n;
 }
 
 bool
 grn_count_dead(GrnSearch *s, Key key)
 {
 	grn_unlist(s, key);
-	s->ndead++;
+	s->dead.n++;
 	if (s->p.dead_limit == 0 || !are_many(s))
 		return true;
-	reserve(s, &s->deferred, sizeof(Key), s->ndeferred, s->ndeferred + 1, &s->deferred_room);
-	heap_push(s->deferred, &s->ndeferred, key);
+	heap_add(s, &s->dead.deferred, key);
 	return false;
 }
 
@@ -40,40 +39,47 @@ grn_at_limit(GrnSearch *s)
 }
 
 bool
+grn_has_spent(const GrnSearch *s)
+{
+	uint64_t	tests = s->p.tests_per_visit > 0 ? s->failing.tests / s->p.tests_per_visit : 0;
+
+	return (s->p.max_visits > 0 && s->visits + tests >= s->p.max_visits) || grn_exceeds_memory(s, 0);
+}
+
+bool
 grn_is_enough(GrnSearch *s)
 {
 	if (grn_at_limit(s))
 		return true;
 	if (!are_many(s))
 		return false;
-	if ((s->p.max_visits > 0 && s->visits >= s->p.max_visits) ||
-		(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
+	if (grn_has_spent(s))
 		s->truncated = true;
-	return s->truncated || (s->p.dead_limit > 0 && s->ndead >= s->p.dead_limit);
+	return s->truncated || (s->p.dead_limit > 0 && s->dead.n >= s->p.dead_limit);
 }
 
 bool
 grn_offer_entries(GrnSearch *s)
 {
-	uint32_t	listed = s->listed;
+	uint32_t	listed = s->list.n;
 
-	for (uint32_t i = 0; i < s->nentries && s->listed < s->p.ef; i++)
-		if (!is_expanded(s, KEY_ID(s->entries[i])))
-			grn_offer(s, s->entries[i]);
-	return s->listed > listed;
+	for (uint32_t i = 0; i < s->entries.n && s->list.n < s->list.room; i++)
+		if (!is_expanded(s, KEY_ID(s->entries.keys[i])))
+			grn_offer(s, s->entries.keys[i]);
+	return s->list.n > listed;
 }
 
 void
 grn_expand_deferred(GrnSearch *s)
 {
-	uint32_t	id = KEY_ID(heap_pop(s->deferred, &s->ndeferred));
+	uint32_t	id = KEY_ID(heap_pop(&s->dead.deferred));
 
-	s->ndead++;
+	s->dead.n++;
 	if (!s->codes)
 		grn_discover_neighbors(s, id);
 	else if (grn_visit(s, id))
 	{
 		grn_forget_visit(s);
-		grn_offer_keys(s, s->neighbors, s->estimates, s->count);
+		grn_offer_neighbors(s);
 	}
 }

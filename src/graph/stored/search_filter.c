@@ -76,24 +76,24 @@ grn_filter_record(GrnSearch *s, const GrnRecord *rec)
 {
 	const GrnLayout *l = s->p.layout;
 	const GrnFilter *f = s->p.filter;
-	uint8_t    *to = s->tids + s->ntids * GRN_TID_BYTES;
+	uint8_t    *to = s->copies.tids + s->copies.ntids * GRN_TID_BYTES;
 	uint8_t		n = 0;
 
 	/* a record has one signature for all of its TIDs */
 	if (!grn_sig_passes(f, GRN_REC_PTR(rec, l->off_sig)))
 	{
-		s->now.ntids = 0;
-		s->now.next = GRN_INVALID_ID;
+		s->visit.now.ntids = 0;
+		s->visit.now.next = GRN_INVALID_ID;
 	}
-	for (uint32_t i = 0; i < s->now.ntids; i++)
+	for (uint32_t i = 0; i < s->visit.now.ntids; i++)
 	{
 		const uint8_t *tid = GRN_REC_PTR(rec, l->off_tids) + i * GRN_TID_BYTES;
 
 		if (grn_row_passes(f, tid, grn_rec_attrs(l, rec) + i * l->attr_bytes))
 			memcpy(to + n++ * GRN_TID_BYTES, tid, GRN_TID_BYTES);
 	}
-	s->now.ntids = n;
-	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, s->count, s->passing);
+	s->visit.now.ntids = n;
+	grn_sigs_pass(f, grn_rec_sigs(l, rec), l->sig_bytes, s->visit.count, s->visit.passing);
 }
 
 /* ---- failing candidates ---- */
@@ -126,8 +126,8 @@ grow_listings(GrnSearch *s)
 }
 
 /* Adds a failing candidate to the heap, or counts one more record that lists the candidate. */
-static void
-push_failing(GrnSearch *s, Key key)
+void
+grn_offer_failing(GrnSearch *s, Key key)
 {
 	Failing    *f = &s->failing;
 	uint64_t   *listings;
@@ -142,14 +142,7 @@ push_failing(GrnSearch *s, Key key)
 	}
 	*listings = (uint64_t) KEY_ID(key) << 8 | 1;
 	f->used++;
-	reserve(s, &f->heap, sizeof(Key), f->n, f->n + 1, &f->room);
-	heap_push(f->heap, &f->n, key);
-}
-
-void
-grn_offer_failing(GrnSearch *s, uint32_t id, float estimate)
-{
-	push_failing(s, make_key(estimate, id));
+	heap_add(s, &f->heap, key);
 }
 
 /*
@@ -165,7 +158,7 @@ failing_bound(const GrnSearch *s)
 	double		times;
 	double		part;
 
-	if (s->listed < s->p.ef)
+	if (s->list.n < s->list.room)
 		return UINT64_MAX;
 	times = ((double) f->npassing + prior) / (s->p.share * (double) f->nshown + prior);
 	part = FAILING_BOUND - (FAILING_BOUND - SHARING_BOUND) * (times - 1) / (SHARING - 1);
@@ -174,7 +167,7 @@ failing_bound(const GrnSearch *s)
 		part = FAILING_BOUND;
 	else if (part < SHARING_BOUND)
 		part = SHARING_BOUND;
-	return s->list[(uint32_t) (part * s->p.ef)] | KEY_EXPANDED;
+	return s->list.keys[(uint32_t) (part * s->list.room)] | KEY_EXPANDED;
 }
 
 /* Moves the candidates in `far` into the heap. */
@@ -183,9 +176,9 @@ take_far(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
 
-	for (size_t i = 0; i < f->nfar; i++)
-		push_failing(s, raw_key(f->far[i]));
-	f->nfar = 0;
+	for (size_t i = 0; i < f->far.n; i++)
+		grn_offer_failing(s, raw_key(f->far.keys[i]));
+	f->far.n = 0;
 	f->far_bound = UINT64_MAX;
 }
 
@@ -198,12 +191,12 @@ nearest_failing(GrnSearch *s, Key than)
 {
 	Failing    *f = &s->failing;
 
-	if (f->far_bound < than && (f->n == 0 || f->far_bound < f->heap[0]))
+	if (f->far_bound < than && (f->heap.n == 0 || f->far_bound < f->heap.keys[0]))
 		take_far(s);
-	while (f->n > 0 && f->heap[0] < than &&
-		   (*listings_of(f, KEY_ID(f->heap[0])) & 0xFF) > MOST_LISTINGS)
-		heap_pop(f->heap, &f->n);
-	return f->n > 0 && f->heap[0] < than ? f->heap[0] : UINT64_MAX;
+	while (f->heap.n > 0 && f->heap.keys[0] < than &&
+		   (*listings_of(f, KEY_ID(f->heap.keys[0])) & 0xFF) > MOST_LISTINGS)
+		heap_pop(&f->heap);
+	return f->heap.n > 0 && f->heap.keys[0] < than ? f->heap.keys[0] : UINT64_MAX;
 }
 
 /* ---- expansion ---- */
@@ -236,21 +229,21 @@ test_neighbors(GrnSearch *s)
 
 	if (s->p.filter->has == NULL || s->store->test == NULL)
 		return;
-	for (uint32_t i = 0; i < s->count; i++)
+	for (uint32_t i = 0; i < s->visit.count; i++)
 	{
-		s->passing[i] &= !(s->estimates[i] > farthest) && !set_has(&s->failing.tested, s->neighbors[i]);
-		if (s->passing[i])
-			ids[n++] = s->neighbors[i];
+		s->visit.passing[i] &= !(s->visit.estimates[i] > farthest) && !set_has(&s->failing.tested, s->visit.neighbors[i]);
+		if (s->visit.passing[i])
+			ids[n++] = s->visit.neighbors[i];
 	}
-	s->tests += n;
+	s->failing.tests += n;
 	if (n > 0)
 		s->store->test(s->store, s->p.filter, ids, n, may);
 	for (uint32_t i = 0; j < n; i++)
-		if (s->passing[i])
+		if (s->visit.passing[i])
 		{
-			s->passing[i] = may[j++];
-			if (!s->passing[i])
-				(void) grn_set_add(s, &s->failing.tested, s->neighbors[i], 0);
+			s->visit.passing[i] = may[j++];
+			if (!s->visit.passing[i])
+				(void) grn_set_add(s, &s->failing.tested, s->visit.neighbors[i], 0);
 		}
 }
 
@@ -264,8 +257,8 @@ static bool
 offer_neighbors(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
-	uint32_t	listed = s->listed;
-	Key			last = listed > 0 ? s->list[listed - 1] : 0;
+	uint32_t	listed = s->list.n;
+	Key			last = listed > 0 ? s->list.keys[listed - 1] : 0;
 	Key			bound = failing_bound(s);
 	float		farthest[2] = {farthest_before(bound), farthest_before(list_bound(s))};
 	uint64_t	failing[GRN_MAX_DEGREE];
@@ -279,13 +272,13 @@ offer_neighbors(GrnSearch *s)
 
 	if (s->p.closed)
 		return false;
-	reserve(s, &f->far, sizeof(uint64_t), f->nfar, f->nfar + s->count, &f->far_room);
-	far = f->far + f->nfar;
-	for (uint32_t i = 0; i < s->count; i++)
+	reserve_keys(s, &f->far, s->visit.count);
+	far = f->far.keys + f->far.n;
+	for (uint32_t i = 0; i < s->visit.count; i++)
 	{
-		uint64_t	raw = raw_candidate(s->estimates[i], s->neighbors[i]);
-		uint32_t	pass = s->passing[i];
-		uint32_t	is_far = s->estimates[i] > farthest[pass];
+		uint64_t	raw = raw_candidate(s->visit.estimates[i], s->visit.neighbors[i]);
+		uint32_t	pass = s->visit.passing[i];
+		uint32_t	is_far = s->visit.estimates[i] > farthest[pass];
 
 		failing[nfailing] = passing[npassing] = rejected[nrejected] = far[nfar] = raw;
 		npassing += pass & ~is_far;
@@ -293,42 +286,15 @@ offer_neighbors(GrnSearch *s)
 		nfailing += ~pass & ~is_far & 1;
 		nfar += ~pass & is_far;
 	}
-	f->nfar += nfar;
+	f->far.n += nfar;
 	if (nfar > 0 && bound < f->far_bound)
 		f->far_bound = bound;
 	grn_reject_far(s, rejected, nrejected);
 	for (uint32_t i = 0; i < npassing; i++)
 		grn_offer(s, raw_key(passing[i]));
 	for (uint32_t i = 0; i < nfailing; i++)
-		push_failing(s, raw_key(failing[i]));
-	return s->listed > listed || (listed == s->p.ef && s->list[listed - 1] != last);
-}
-
-/*
- * Puts a node onto the list that passed although its signature was not known to pass.  The node
- * then counts among the ef nearest.
- */
-static void
-list_found(GrnSearch *s, Key key)
-{
-	bool		recheck = s->recheck;
-
-	s->recheck = false;
-	grn_offer(s, key);
-	s->recheck = recheck;
-}
-
-/* Adds a candidate to the ids to prefetch unless it was prefetched lately. */
-static void
-add_prefetch(GrnSearch *s, Key key, uint32_t *ids, uint32_t *n)
-{
-	uint32_t	id = KEY_ID(key);
-	uint32_t   *prefetched = &s->prefetched[id & (PREFETCH_MEMORY - 1)];
-
-	if (*prefetched == id)
-		return;
-	*prefetched = id;
-	ids[(*n)++] = id;
+		grn_offer_failing(s, raw_key(failing[i]));
+	return s->list.n > listed || (listed == s->list.room && s->list.keys[listed - 1] != last);
 }
 
 static void
@@ -338,32 +304,31 @@ prefetch_nearest(GrnSearch *s)
 	Key			bound = failing_bound(s);
 	uint32_t	ids[AHEAD];
 	uint32_t	n = 0;
-	uint32_t	i = s->cursor;
+	uint32_t	i = s->list.cursor;
 	size_t		j = 0;
 
 	if (s->store->ahead > 0)
 	{
 		grn_prefetch_ahead(s);
-		if (f->n > 0)
-			add_prefetch(s, f->heap[0], ids, &n);
+		if (f->heap.n > 0)
+			grn_add_prefetch(s, f->heap.keys[0], ids, &n);
 	}
 	else
 	{
-		s->prefetched_disk = false;
 		for (uint32_t seen = 0; seen < AHEAD; seen++)
 		{
 			Key			key = UINT64_MAX;
 			Key			failing = UINT64_MAX;
 
-			while (i < s->listed && (s->list[i] & KEY_EXPANDED))
+			while (i < s->list.n && (s->list.keys[i] & KEY_EXPANDED))
 				i++;
-			if (i < s->listed)
-				key = s->list[i];
-			if (j < f->n && f->heap[j] <= bound)
-				failing = f->heap[j];
+			if (i < s->list.n)
+				key = s->list.keys[i];
+			if (j < f->heap.n && f->heap.keys[j] <= bound)
+				failing = f->heap.keys[j];
 			if (key == UINT64_MAX && failing == UINT64_MAX)
 				break;
-			add_prefetch(s, failing < key ? failing : key, ids, &n);
+			grn_add_prefetch(s, failing < key ? failing : key, ids, &n);
 			if (failing < key)
 				j++;
 			else
@@ -418,19 +383,19 @@ expand(GrnSearch *s, Key key, bool listed)
 			grn_unlist(s, key);
 		return;
 	}
-	found = s->now.state == GRN_NODE && has_rows(&s->now);
+	found = s->visit.now.state == GRN_NODE && has_rows(&s->visit.now);
 	if (!s->p.closed)
 		test_neighbors(s);
 	if (found)
 	{
-		grn_add_found(s, &s->now, s->now_kept);
+		grn_add_found(s, &s->visit.now);
 		s->failing.nright++;
 		s->failing.dry_at_least = s->failing.dry;
 		if (!listed)
-			list_found(s, key);
-		for (uint32_t i = 0; i < s->count; i++)
-			s->failing.npassing += s->passing[i];
-		s->failing.nshown += s->count;
+			grn_list_found(s, key);
+		for (uint32_t i = 0; i < s->visit.count; i++)
+			s->failing.npassing += s->visit.passing[i];
+		s->failing.nshown += s->visit.count;
 		offer_neighbors(s);
 	}
 	else
@@ -449,35 +414,22 @@ static bool
 expand_nearest(GrnSearch *s)
 {
 	Failing    *f = &s->failing;
-	Key			key = UINT64_MAX;
+	Key			key = next_listed(s);
 	Key			bound = failing_bound(s);
 	Key			failing;
 
-	while (s->cursor < s->listed && (s->list[s->cursor] & KEY_EXPANDED))
-		s->cursor++;
-	if (s->cursor < s->listed)
-		key = s->list[s->cursor];
 	failing = f->dry < f->dry_limit ? nearest_failing(s, bound < key ? bound : key) : UINT64_MAX;
 	if (failing != UINT64_MAX)
 	{
-		heap_pop(f->heap, &f->n);
+		heap_pop(&f->heap);
 		expand(s, failing, false);
 		return true;
 	}
-	if (s->cursor == s->listed)
+	if (key == UINT64_MAX)
 		return false;
-	s->list[s->cursor++] |= KEY_EXPANDED;
+	s->list.keys[s->list.cursor++] |= KEY_EXPANDED;
 	expand(s, key, true);
 	return true;
-}
-
-/* Has the search cost as much as the caller allows? */
-static bool
-has_spent(const GrnSearch *s)
-{
-	uint64_t	tests = s->p.tests_per_visit > 0 ? s->tests / s->p.tests_per_visit : 0;
-
-	return s->p.max_visits > 0 && s->visits + tests >= s->p.max_visits;
 }
 
 void
@@ -488,11 +440,10 @@ grn_expand_filtered(GrnSearch *s)
 	set_dry_limit(s);
 	do
 		while (!grn_at_limit(s) && expand_nearest(s))
-			if (has_spent(s) ||
-				(s->p.memory_limit > 0 && grn_search_bytes(s) > s->p.memory_limit))
+			if (grn_has_spent(s))
 				s->truncated = true;
 	/* nodes that failed by their values left free places on the list */
-	while (!s->truncated && s->listed < s->p.ef && has_rejected(s) && grn_take_rejected(s));
+	while (!s->truncated && s->list.n < s->list.room && has_rejected(s) && grn_take_rejected(s));
 }
 
 bool
@@ -500,14 +451,14 @@ grn_search_dry(const GrnSearch *s)
 {
 	const Failing *f = &s->failing;
 
-	Key			first = s->listed == 0 ? UINT64_MAX : s->list[0];
+	Key			first = s->list.n == 0 ? UINT64_MAX : s->list.keys[0];
 
 	if (f->dry_limit == 0 || f->dry < f->dry_limit)
 		return false;
-	if (f->n > 0 && f->heap[0] < first)
+	if (f->heap.n > 0 && f->heap.keys[0] < first)
 		return true;
-	for (size_t i = 0; i < f->nfar; i++)
-		if (raw_key(f->far[i]) < first)
+	for (size_t i = 0; i < f->far.n; i++)
+		if (raw_key(f->far.keys[i]) < first)
 			return true;
 	return false;
 }
@@ -522,14 +473,14 @@ grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	{
 		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
 
-		grn_estimate(&s->code_query, codes + (size_t) first * s->p.layout->code_bytes,
-					 factors + first, n, s->estimates);
-		s->count = n;
-		memcpy(s->neighbors, ids + first, n * sizeof(uint32_t));
-		memset(s->passing, true, n * sizeof(bool));
+		grn_estimate(&s->query.code, codes + (size_t) first * s->p.layout->code_bytes,
+					 factors + first, n, s->visit.estimates);
+		s->visit.count = n;
+		memcpy(s->visit.neighbors, ids + first, n * sizeof(uint32_t));
+		memset(s->visit.passing, true, n * sizeof(bool));
 		test_neighbors(s);
 		for (uint32_t i = 0; i < n; i++)
-			if (s->passing[i])
-				grn_offer(s, make_key(s->estimates[i], s->neighbors[i]));
+			if (s->visit.passing[i])
+				grn_offer(s, make_key(s->visit.estimates[i], s->visit.neighbors[i]));
 	}
 }

@@ -1,9 +1,6 @@
 /*
- * search_impl.h - the state of a search, shared by the files that implement search.h: search.c
- * (the main loop), search_list.c (the candidate list and the candidates it rejects),
- * search_closed.c (candidates of closed searches), search_set.c (the set of expanded ids),
- * search_visit.c (visits of records), search_dead.c
- * (nodes without rows) and search_filter.c (nodes that fail a filter).
+ * search_impl.h - the state of a search, shared by the files that implement search.h.  Each part of
+ * the state is written by the file that its comment names.
  */
 #ifndef GRN_SEARCH_IMPL_H
 #define GRN_SEARCH_IMPL_H
@@ -26,7 +23,7 @@ typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 typedef struct IdSet
 {
 	uint32_t   *ids;			/* [size]; GRN_INVALID_ID marks a free slot */
-	uint32_t   *nodes;			/* [size] indexes into GrnSearch.nodes; only without codes */
+	uint32_t   *nodes;			/* [size] indexes into Known.nodes; only without codes */
 	uint32_t	size;			/* power of two */
 	uint32_t	used;
 } IdSet;
@@ -35,14 +32,21 @@ typedef struct IdSet
 typedef struct Node
 {
 	GrnFound	found;
-	uint32_t	first;			/* the node's first neighbor in GrnSearch.links */
+	uint32_t	first;			/* the node's first neighbor in Known.links */
 	uint32_t	count;
-	uint32_t	kept;			/* slot of vector and code, with keep_vectors */
 	bool		deferred;		/* dead, with its expansion put off */
 } Node;
 
 /* Number of listed rows that get estimates in one call: the widest kernel's batch. */
 #define GRN_GATHER 16
+
+/* An array of keys, in most places a heap with the least key on top. */
+typedef struct Keys
+{
+	Key		   *keys;
+	size_t		n;
+	size_t		room;
+} Keys;
 
 /* Ids with estimates, not sorted. */
 typedef struct Waiting
@@ -53,16 +57,84 @@ typedef struct Waiting
 	size_t		room;
 } Waiting;
 
-/* With a filter: candidates whose signatures fail the filter. */
+/* The query, prepared for comparisons (search_visit.c). */
+typedef struct Query
+{
+	const float *q;
+	GrnComparison comparison;	/* used with stored vectors, unless place is set */
+	void	   *packed;			/* the query by grn_query_make(), or NULL */
+	float	   *place;			/* [2][dim], with by_row where rows are scaled: the places of q and
+								 * of the record */
+	GrnScale	scale;			/* scale of q, set with place */
+	GrnCodeQuery code;
+} Query;
+
+/* The list of candidates (search_list.c). */
+typedef struct List
+{
+	Key		   *keys;			/* [room], sorted */
+	uint32_t	n;
+	uint32_t	room;			/* p.ef, or more if `farthest` bounds a run */
+	uint32_t	cursor;			/* all candidates before the cursor are expanded */
+	bool		recheck;		/* the list may lack expanded ids */
+	Key			offered[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
+											 * near enough for the list */
+} List;
+
+/* Candidates that the list rejected, for further runs (search_list.c). */
+typedef struct Rejected
+{
+	Keys		heap;
+	bool		resumed;		/* the keys are a heap */
+	uint32_t   *ids;			/* [nids] a cache of ids in the heap; only after a resume */
+	size_t		nids;			/* power of two */
+} Rejected;
+
+/* Closed search: rows offered and not yet in rejected.heap (search_closed.c). */
+typedef struct Closed
+{
+	Waiting		rows;
+	float		bound;			/* rows with estimates up to this bound are in rejected.heap */
+	uint8_t    *codes;			/* [GRN_GATHER] codes of rows that have no estimate yet */
+	uint32_t	ids[GRN_GATHER];
+	GrnFactor	factors[GRN_GATHER];
+	uint32_t	ngathered;
+} Closed;
+
+/* Closed search: groups of rows, and the nearest rows of the groups taken (search_closed.c). */
+typedef struct Groups
+{
+	Waiting		middles;		/* with the ids of groups not yet taken */
+	Keys		near;			/* the nearest groups, already removed from `middles` */
+	float	   *nearest;		/* [p.nearest] max-heap of the estimates of the nearest rows; NULL
+								 * without groups */
+	uint32_t	nnearest;
+	IdSet		noted;			/* ids of rows that are or were in `nearest` */
+	uint64_t	offered;		/* rows offered since the first group was taken */
+	uint64_t	idle;			/* rows offered since a row last entered `nearest` */
+} Groups;
+
+/* Dead nodes (search_dead.c). */
+typedef struct Dead
+{
+	Keys		deferred;		/* heap of dead nodes that are not expanded yet */
+	uint32_t	n;				/* dead nodes visited by this run */
+} Dead;
+
+/* What was prefetched (search_prefetch.c). */
+typedef struct Prefetch
+{
+	uint32_t	window;			/* number of candidates to prefetch while visits wait for a disk */
+	bool		on_disk;		/* `ids` holds prefetches from a disk */
+	uint32_t	ids[PREFETCH_MEMORY];
+} Prefetch;
+
+/* With a filter: candidates whose signatures fail the filter (search_filter.c). */
 typedef struct Failing
 {
-	Key		   *heap;
-	size_t		n;
-	size_t		room;
-	uint64_t   *far;			/* raw_candidate() values, not sorted: too far to be expanded on
+	Keys		heap;
+	Keys		far;			/* raw_candidate() values, not sorted: too far to be expanded on
 								 * arrival, and not yet counted in listings */
-	size_t		nfar;
-	size_t		far_room;
 	Key			far_bound;		/* lower bound of the distances in `far` */
 	uint64_t   *listings;		/* [size] hash map: id << 8 | number of visited records that list
 								 * the id; UINT64_MAX: free slot */
@@ -74,109 +146,78 @@ typedef struct Failing
 								 * has passed */
 	uint32_t	dry_limit;
 	IdSet		tested;			/* nodes whose rows are not in the filter's set */
+	uint64_t	tests;			/* of rows' addresses, beside visits */
 	uint64_t	nshown;			/* neighbors of visited nodes that passed */
 	uint64_t	npassing;		/* neighbors counted by nshown whose signatures pass */
 	uint64_t	nright;			/* visited nodes that passed */
 	uint64_t	nwrong;			/* visited nodes that failed although their signatures passed */
 } Failing;
 
-struct GrnSearch
+/* Results of this run (search.c). */
+typedef struct Results
 {
-	GrnSearchParams p;
-	GrnStore   *store;
-	const float *q;
-	GrnComparison comparison;	/* used with stored vectors, unless place is set */
-	void	   *packed;			/* the query by grn_query_make(), or NULL */
-	float	   *place;			/* [2][dim], with by_row where rows are scaled: the places of q and
-								 * of the record */
-	GrnScale	q_scale;		/* scale of q, set with place */
-	GrnCodeQuery code_query;
-	bool		codes;
-	bool		started;		/* a run has begun before */
-	bool		resumed;		/* rejected_keys is a heap */
-	bool		truncated;
-	bool		recheck;		/* the list may lack expanded ids */
-
-	uint32_t	first;			/* p.ef as the caller gave it */
-	float	   *farthest;		/* [ef_exact] max-heap of the least distances that this run has
-								 * found; NULL: the list alone ends a run */
-
-	Key		   *list;			/* [p.ef], sorted */
-	uint32_t	listed;
-	uint32_t	cursor;			/* all candidates before the cursor are expanded */
-
-	Key		   *rejected_keys;	/* candidates that the list rejected, for further runs */
-	size_t		rejected;
-	size_t		rejected_room;
-	Waiting		rows;			/* closed search: rows offered and not yet in rejected_keys */
-	float		chosen;			/* rows with estimates up to this bound are in rejected_keys */
-	Waiting		groups;			/* middles of groups, with the ids of groups not yet taken */
-	Key		   *near_groups;	/* heap of the nearest groups, already removed from `groups` */
-	size_t		nnear_groups;
-	size_t		near_groups_room;
-	bool		groups_begun;	/* a group has been taken */
-	float	   *nearest;		/* [p.nearest] max-heap of the estimates of the nearest rows; NULL
-								 * without groups */
-	uint32_t	nnearest;
-	IdSet		noted;			/* ids of rows that are or were in `nearest` */
-	uint64_t	offered;		/* rows offered since the first group was taken */
-	uint64_t	idle;			/* rows offered since a row last entered `nearest` */
-	uint8_t    *gathered;		/* [GRN_GATHER] codes of rows that have no estimate yet */
-	uint32_t	ngathered;
-	uint32_t   *kept_ids;		/* [nkept_ids] a cache of ids in rejected_keys; only after a resume */
-	size_t		nkept_ids;		/* power of two */
-	IdSet		set;			/* expanded ids; without codes: visited ids */
-	Key		   *deferred;		/* heap of dead nodes that are not expanded yet */
-	size_t		ndeferred;
-	size_t		deferred_room;
-	Key		   *entries;		/* the entry points of the search */
-	uint32_t	nentries;
-	uint32_t	entries_room;
-	uint32_t	ndead;			/* dead nodes visited by this run */
-	uint32_t	window;			/* number of candidates to prefetch while visits wait for a disk */
-	bool		prefetched_disk;	/* `prefetched` holds prefetches from a disk */
-	Failing		failing;
-
-	/* results of this run */
 	GrnFound   *found;
-	uint32_t	nfound;
-	uint32_t	found_room;
-	uint32_t   *kept;			/* [found_room] slot of the vector and code of found[i] */
+	size_t		n;
+	size_t		room;
+	float	   *farthest;		/* [ef_exact] max-heap of the least distances found; NULL: the list
+								 * alone ends a run */
+} Results;
+
+/* Parts of visited records, for results (search_visit.c). */
+typedef struct Copies
+{
 	uint8_t    *tids;
 	size_t		ntids;
 	size_t		tids_room;
-	uint8_t    *vectors;		/* with keep_vectors: [kept_room] of kept_bytes() */
-	uint32_t	nkept;
-	uint32_t	kept_room;
+	uint8_t    *vectors;		/* with keep_vectors: [vectors_room] of kept_bytes() */
+	size_t		nvectors;
+	size_t		vectors_room;
+} Copies;
 
-	/* only without codes */
+/* Without codes: visited nodes and their neighbors (search_exact.c). */
+typedef struct Known
+{
 	Node	   *nodes;
-	uint32_t	nnodes;
-	uint32_t	nodes_room;
+	size_t		n;
+	size_t		room;
 	uint32_t   *links;
 	size_t		nlinks;
 	size_t		links_room;
+} Known;
 
-	/* the record being visited, copied while the store holds it */
-	uint32_t	id;
+/* The record being visited, copied while the store holds the record (search_visit.c). */
+typedef struct Visit
+{
 	GrnFound	now;
-	uint32_t	now_kept;
-	size_t		tids_before;	/* values of ntids and nkept before the visit */
-	uint32_t	kept_before;
 	uint32_t	count;
 	uint32_t	neighbors[GRN_MAX_DEGREE];
 	float		estimates[GRN_MAX_DEGREE];
 	bool		passing[GRN_MAX_DEGREE];	/* with a filter: does the neighbor's signature pass? */
+} Visit;
 
-	uint32_t	gathered_ids[GRN_GATHER];
-	GrnFactor	gathered_factors[GRN_GATHER];
-
-	uint32_t	prefetched[PREFETCH_MEMORY];
+struct GrnSearch
+{
+	GrnSearchParams p;
+	GrnStore   *store;
+	bool		codes;
+	bool		started;		/* a run has begun before */
+	bool		truncated;
+	Query		query;
+	List		list;
+	Rejected	rejected;
+	Closed		closed;
+	Groups		groups;
+	IdSet		set;			/* expanded ids; without codes: visited ids */
+	Keys		entries;		/* the entry points of the search */
+	Dead		dead;
+	Prefetch	prefetch;
+	Failing		failing;
+	Results		results;
+	Copies		copies;
+	Known		known;
 	uint64_t	visits;
-	uint64_t	tests;			/* of rows' addresses, beside visits */
 	uint64_t	wasted;			/* visits of dead nodes and of free slots */
-	Key			offered_keys[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
-												 * near enough for the list */
+	Visit		visit;
 };
 
 /* Does the node have TIDs that pass the filter, or a chain that may have some? */
@@ -198,15 +239,11 @@ reserve(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *ro
 		grn_grow(s, p, size, used, need, room);
 }
 
+/* Makes room for `more` keys. */
 static inline void
-reserve32(GrnSearch *s, void *p, size_t size, uint32_t used, uint32_t need, uint32_t *room)
+reserve_keys(GrnSearch *s, Keys *k, size_t more)
 {
-	size_t		r = *room;
-
-	if (need <= *room)
-		return;
-	grn_grow(s, p, size, used, need, &r);
-	*room = (uint32_t) r;
+	reserve(s, &k->keys, sizeof(Key), k->n, k->n + more, &k->room);
 }
 
 /* Offset of an expanded node's list, behind its vector, factor, code and signature. */
@@ -226,8 +263,8 @@ kept_bytes(const GrnSearch *s)
 	return kept_list_at(s) + ((1 + (size_t) s->p.layout->degree) * sizeof(uint32_t) + 7) / 8 * 8;
 }
 
-/* Bytes of the state that grows from run to run.  Results of one run are not counted. */
-extern size_t grn_search_bytes(const GrnSearch *s);
+/* Would the search exceed its memory limit with so many bytes more? */
+extern bool grn_exceeds_memory(const GrnSearch *s, size_t more);
 
 /* ---- keys ---- */
 
@@ -294,32 +331,40 @@ heap_down(Key *heap, size_t n, size_t i)
 }
 
 static inline void
-heap_make(Key *heap, size_t n)
+heap_make(Keys *heap)
 {
-	for (size_t i = n / 2; i-- > 0;)
-		heap_down(heap, n, i);
+	for (size_t i = heap->n / 2; i-- > 0;)
+		heap_down(heap->keys, heap->n, i);
 }
 
 static inline Key
-heap_pop(Key *heap, size_t *n)
+heap_pop(Keys *heap)
 {
-	Key			top = heap[0];
+	Key			top = heap->keys[0];
 
-	heap[0] = heap[--*n];
-	if (*n > 1)
-		heap_down(heap, *n, 0);
+	heap->keys[0] = heap->keys[--heap->n];
+	if (heap->n > 1)
+		heap_down(heap->keys, heap->n, 0);
 	return top;
 }
 
 /* Adds a key to a heap that has room for one more. */
 static inline void
-heap_push(Key *heap, size_t *n, Key key)
+heap_push(Keys *heap, Key key)
 {
-	size_t		i = (*n)++;
+	Key		   *keys = heap->keys;
+	size_t		i = heap->n++;
 
-	for (; i > 0 && heap[(i - 1) / 2] > key; i = (i - 1) / 2)
-		heap[i] = heap[(i - 1) / 2];
-	heap[i] = key;
+	for (; i > 0 && keys[(i - 1) / 2] > key; i = (i - 1) / 2)
+		keys[i] = keys[(i - 1) / 2];
+	keys[i] = key;
+}
+
+static inline void
+heap_add(GrnSearch *s, Keys *heap, Key key)
+{
+	reserve_keys(s, heap, 1);
+	heap_push(heap, key);
 }
 
 /* Adds x to a max-heap of the least `room` numbers; n: numbers added so far, or `room`. */
@@ -384,7 +429,7 @@ is_expanded(const GrnSearch *s, uint32_t id)
 		return false;
 	/* Without codes the set holds all visited ids; expanded ids have no Node. */
 	return s->codes || s->set.nodes[i] == GRN_INVALID_ID ||
-		s->nodes[s->set.nodes[i]].deferred;
+		s->known.nodes[s->set.nodes[i]].deferred;
 }
 
 /* Resizes the set to `size` slots, a power of two. */
@@ -398,14 +443,16 @@ extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node);
 static inline Key
 list_bound(const GrnSearch *s)
 {
-	return s->listed == s->p.ef ? s->list[s->listed - 1] : UINT64_MAX;
+	return s->list.n == s->list.room ? s->list.keys[s->list.n - 1] : UINT64_MAX;
 }
 
 /* True if ef_exact results are nearer than the estimate of this candidate (search.c). */
 static inline bool
 is_beyond(const GrnSearch *s, Key key)
 {
-	return s->farthest != NULL && s->nfound >= s->p.ef_exact && key_distance(key) > s->farthest[0];
+	const Results *r = &s->results;
+
+	return r->farthest != NULL && r->n >= s->p.ef_exact && key_distance(key) > r->farthest[0];
 }
 
 /* Keeps a candidate for further runs because the list has no room for it. */
@@ -414,15 +461,31 @@ extern void grn_reject(GrnSearch *s, Key key);
 static inline bool
 has_rejected(const GrnSearch *s)
 {
-	return s->rejected + s->rows.n > 0;
+	return s->rejected.heap.n + s->closed.rows.n > 0;
+}
+
+/* The nearest candidate that is not expanded, at the cursor; UINT64_MAX: none is left. */
+static inline Key
+next_listed(GrnSearch *s)
+{
+	List	   *l = &s->list;
+
+	while (l->cursor < l->n && (l->keys[l->cursor] & KEY_EXPANDED))
+		l->cursor++;
+	return l->cursor < l->n ? l->keys[l->cursor] : UINT64_MAX;
 }
 
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
+/*
+ * Puts a node onto the list that passed although its signature was not known to pass.  The node
+ * then counts among the ef nearest.
+ */
+extern void grn_list_found(GrnSearch *s, Key key);
 /* Keeps n candidates (raw_candidate()) that are farther than the whole of a full list. */
 extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
-/* Offers n candidates with their estimates. */
-extern void grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n);
+/* Offers the neighbors of the node just visited. */
+extern void grn_offer_neighbors(GrnSearch *s);
 /* Removes a node without rows from the list, to make room for a possible result. */
 extern void grn_unlist(GrnSearch *s, Key key);
 /* Fills the list with the nearest rejected candidates.  Returns true if the list grew. */
@@ -433,16 +496,23 @@ extern bool grn_take_rejected(GrnSearch *s);
 /* Estimates the last gathered rows and adds them to the waiting rows. */
 extern void grn_end_listed(GrnSearch *s);
 /*
- * Moves the nearest waiting rows, about two lists full, into rejected_keys, which must be empty.
+ * Moves the nearest waiting rows, about two lists full, into `heap`, which must be empty.
  */
-extern void grn_choose_waiting(GrnSearch *s);
+extern void grn_choose_waiting(GrnSearch *s, Keys *heap);
 
 /* ---- search_visit.c ---- */
 
-/* Visits a node: fills s->now and s->neighbors.  Returns false if the slot is free. */
+/* Prepares the query. */
+extern void grn_query_begin(GrnSearch *s, const float *q);
+/* Visits a node: fills s->visit.now and s->visit.neighbors.  Returns false if the slot is free. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
 /* Discards the rows and vectors that the last visit copied. */
 extern void grn_forget_visit(GrnSearch *s);
+
+/* ---- search_prefetch.c ---- */
+
+/* Adds a candidate to the ids to prefetch unless it was prefetched lately. */
+extern void grn_add_prefetch(GrnSearch *s, Key key, uint32_t *ids, uint32_t *n);
 /* Prefetches the nearest candidates that were not prefetched lately. */
 extern void grn_prefetch_ahead(GrnSearch *s);
 
@@ -458,6 +528,8 @@ extern bool grn_count_dead(GrnSearch *s, Key key);
  * ef bounds a run.
  */
 extern bool grn_is_enough(GrnSearch *s);
+/* Has the search cost as much as the caller allows? */
+extern bool grn_has_spent(const GrnSearch *s);
 /* True if the search has reached a limit that ends all its runs. */
 extern bool grn_at_limit(GrnSearch *s);
 /*
@@ -476,16 +548,22 @@ extern void grn_expand_deferred(GrnSearch *s);
  */
 extern void grn_filter_record(GrnSearch *s, const GrnRecord *rec);
 /* Offers a candidate that fails the filter or may fail. */
-extern void grn_offer_failing(GrnSearch *s, uint32_t id, float estimate);
+extern void grn_offer_failing(GrnSearch *s, Key key);
 /* Expands the candidates on the list and failing candidates, nearest first. */
 extern void grn_expand_filtered(GrnSearch *s);
 
 /* ---- search.c ---- */
 
-/* Adds the node of the last visit to the results. */
-extern void grn_add_found(GrnSearch *s, const GrnFound *found, uint32_t kept);
+/* Adds a node to the results. */
+extern void grn_add_found(GrnSearch *s, const GrnFound *found);
 
-/* Without codes: visits the neighbors of a node, the last step of its expansion. */
+/* ---- search_exact.c ---- */
+
+/* Visits id unless it was visited before, and offers it.  Returns true if the node is new. */
+extern bool grn_discover(GrnSearch *s, uint32_t id);
+/* Expands a candidate on the list. */
+extern void grn_expand_exact(GrnSearch *s, Key key);
+/* Visits the neighbors of a node, the last step of its expansion. */
 extern void grn_discover_neighbors(GrnSearch *s, uint32_t id);
 
 #endif							/* GRN_SEARCH_IMPL_H */

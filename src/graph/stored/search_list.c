@@ -60,7 +60,7 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 static inline uint32_t *
 kept_slot(const GrnSearch *s, uint32_t id)
 {
-	return &s->kept_ids[hash_slot(id, s->nkept_ids)];
+	return &s->rejected.ids[hash_slot(id, s->rejected.nids)];
 }
 
 /*
@@ -70,20 +70,21 @@ kept_slot(const GrnSearch *s, uint32_t id)
 static void
 keep_ids(GrnSearch *s)
 {
-	size_t		n = s->nkept_ids > 0 ? s->nkept_ids : MIN_KEPT_IDS;
+	Rejected   *r = &s->rejected;
+	size_t		n = r->nids > 0 ? r->nids : MIN_KEPT_IDS;
 
-	while (n < s->rejected_room)
+	while (n < r->heap.room)
 		n *= 2;
-	if (n > s->nkept_ids)
+	if (n > r->nids)
 	{
-		if (s->kept_ids != NULL)
-			s->store->free(s->store, s->kept_ids);
-		s->kept_ids = s->store->alloc(s->store, n * sizeof(uint32_t));
-		s->nkept_ids = n;
-		memset(s->kept_ids, 0xFF, n * sizeof(uint32_t));
+		if (r->ids != NULL)
+			s->store->free(s->store, r->ids);
+		r->ids = s->store->alloc(s->store, n * sizeof(uint32_t));
+		r->nids = n;
+		memset(r->ids, 0xFF, n * sizeof(uint32_t));
 	}
-	for (size_t i = 0; i < s->rejected; i++)
-		*kept_slot(s, KEY_ID(s->rejected_keys[i])) = KEY_ID(s->rejected_keys[i]);
+	for (size_t i = 0; i < r->heap.n; i++)
+		*kept_slot(s, KEY_ID(r->heap.keys[i])) = KEY_ID(r->heap.keys[i]);
 }
 
 /*
@@ -93,51 +94,51 @@ keep_ids(GrnSearch *s)
 static void
 compact_rejected(GrnSearch *s)
 {
-	Key		   *scratch = s->store->alloc(s->store, s->rejected * sizeof(Key) + 1);
+	Key		   *keys = s->rejected.heap.keys;
+	size_t		before = s->rejected.heap.n;
+	Key		   *scratch = s->store->alloc(s->store, before * sizeof(Key) + 1);
 	size_t		n = 0;
 
-	grn_sort_keys(s->rejected_keys, scratch, s->rejected);
+	grn_sort_keys(keys, scratch, before);
 	s->store->free(s->store, scratch);
-	for (size_t i = 0; i < s->rejected; i++)
-		if ((n == 0 || s->rejected_keys[i] != s->rejected_keys[n - 1]) &&
-			!is_expanded(s, KEY_ID(s->rejected_keys[i])))
-			s->rejected_keys[n++] = s->rejected_keys[i];
-	s->rejected = n;			/* a sorted array is also a heap */
+	for (size_t i = 0; i < before; i++)
+		if ((n == 0 || keys[i] != keys[n - 1]) && !is_expanded(s, KEY_ID(keys[i])))
+			keys[n++] = keys[i];
+	s->rejected.heap.n = n;		/* a sorted array is also a heap */
 }
 
 void
 grn_reject(GrnSearch *s, Key key)
 {
+	Rejected   *r = &s->rejected;
+	Keys	   *heap = &r->heap;
+
 	if (!s->p.resumable || s->truncated)
 		return;
-	if (s->rejected == s->rejected_room)
+	if (heap->n == heap->room)
 	{
-		bool		exceeds = s->p.memory_limit > 0 &&
-			grn_search_bytes(s) + s->rejected_room * sizeof(Key) > s->p.memory_limit;
+		bool		exceeds = grn_exceeds_memory(s, heap->room * sizeof(Key));
 
-		if (exceeds || s->rejected_room >= LEAST_COMPACTED)
+		if (exceeds || heap->room >= LEAST_COMPACTED)
 			compact_rejected(s);
-		if (s->rejected * 2 > s->rejected_room)
+		if (heap->n * 2 > heap->room)
 		{
+			s->truncated = exceeds;
 			if (exceeds)
-			{
-				s->truncated = true;
 				return;
-			}
-			reserve(s, &s->rejected_keys, sizeof(Key), s->rejected,
-					s->rejected_room * 2, &s->rejected_room);
-			if (s->resumed && !s->p.closed)
+			reserve_keys(s, heap, heap->room * 2 - heap->n);
+			if (r->resumed && !s->p.closed)
 				keep_ids(s);
 		}
 	}
-	if (s->resumed)
+	if (r->resumed)
 	{
-		heap_push(s->rejected_keys, &s->rejected, key);
-		if (s->nkept_ids > 0)
+		heap_push(heap, key);
+		if (r->nids > 0)
 			*kept_slot(s, KEY_ID(key)) = KEY_ID(key);
 	}
 	else
-		s->rejected_keys[s->rejected++] = key;
+		heap->keys[heap->n++] = key;
 }
 
 /* ---- candidates ---- */
@@ -149,8 +150,8 @@ grn_reject(GrnSearch *s, Key key)
 static inline uint32_t
 find_on_list(const GrnSearch *s, Key key)
 {
-	const Key  *base = s->list;
-	uint32_t	n = s->listed;
+	const Key  *base = s->list.keys;
+	uint32_t	n = s->list.n;
 
 	if (n == 0)
 		return 0;
@@ -161,47 +162,59 @@ find_on_list(const GrnSearch *s, Key key)
 		base += half & (0 - (uint32_t) (base[half - 1] < key));
 		n -= half;
 	}
-	return (uint32_t) (base - s->list) + (*base < key);
+	return (uint32_t) (base - s->list.keys) + (*base < key);
 }
 
 /* Inserts a key into the list at index `at`. */
 static void
 put_on_list(GrnSearch *s, uint32_t at, Key key)
 {
-	if (s->listed == s->p.ef)
+	if (s->list.n == s->list.room)
 	{
-		Key			last = s->list[--s->listed];
+		Key			last = s->list.keys[--s->list.n];
 
 		if (!(last & KEY_EXPANDED))
 			grn_reject(s, last);
 	}
-	memmove(s->list + at + 1, s->list + at, (s->listed - at) * sizeof(Key));
-	s->list[at] = key;
-	s->listed++;
-	if (at < s->cursor)
-		s->cursor = at;
+	memmove(s->list.keys + at + 1, s->list.keys + at, (s->list.n - at) * sizeof(Key));
+	s->list.keys[at] = key;
+	s->list.n++;
+	if (at < s->list.cursor)
+		s->list.cursor = at;
 }
 
 /* Is `key` on the list? at: index by find_on_list(). */
 static inline bool
 is_listed(const GrnSearch *s, uint32_t at, Key key)
 {
-	return at < s->listed && (s->list[at] | KEY_EXPANDED) == (key | KEY_EXPANDED);
+	return at < s->list.n && (s->list.keys[at] | KEY_EXPANDED) == (key | KEY_EXPANDED);
 }
 
-void
-grn_offer(GrnSearch *s, Key key)
+static void
+offer(GrnSearch *s, Key key, bool recheck)
 {
 	uint32_t	at = find_on_list(s, key);
 
 	if (is_listed(s, at, key))
 		return;
-	if (s->recheck && is_expanded(s, KEY_ID(key)))
+	if (recheck && is_expanded(s, KEY_ID(key)))
 		return;
-	if (at == s->p.ef)
+	if (at == s->list.room)
 		grn_reject(s, key);
 	else
 		put_on_list(s, at, key);
+}
+
+void
+grn_offer(GrnSearch *s, Key key)
+{
+	offer(s, key, s->list.recheck);
+}
+
+void
+grn_list_found(GrnSearch *s, Key key)
+{
+	offer(s, key, false);
 }
 
 /* Keeps a candidate that is farther than the whole of a full list. */
@@ -209,7 +222,7 @@ static inline void
 reject_far(GrnSearch *s, Key key)
 {
 	/* a cached id is rejected, on the list, or expanded already */
-	if (!(s->resumed && *kept_slot(s, KEY_ID(key)) == KEY_ID(key)))
+	if (!(s->rejected.resumed && *kept_slot(s, KEY_ID(key)) == KEY_ID(key)))
 		grn_reject(s, key);
 }
 
@@ -228,7 +241,7 @@ grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n)
 static inline void
 offer_once(GrnSearch *s, Key key)
 {
-	Key		   *offered = &s->offered_keys[KEY_ID(key) & (OFFERED_MEMORY - 1)];
+	Key		   *offered = &s->list.offered[KEY_ID(key) & (OFFERED_MEMORY - 1)];
 
 	if (*offered != key)
 	{
@@ -238,19 +251,22 @@ offer_once(GrnSearch *s, Key key)
 }
 
 /*
- * Offers at most GRN_MAX_DEGREE candidates.  Most are farther than the whole of a full list; a
- * loop without branches separates far candidates first.
+ * Most neighbors are farther than the whole of a full list; a loop without branches separates far
+ * candidates first.
  */
-static void
-offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t count)
+void
+grn_offer_neighbors(GrnSearch *s)
 {
+	const uint32_t *ids = s->visit.neighbors;
+	const float *estimates = s->visit.estimates;
+	uint32_t	count = s->visit.count;
 	Key			near[GRN_MAX_DEGREE];
 	uint32_t	n = 0;
 	Key			bound = list_bound(s);
 
-	if (s->p.resumable && !s->resumed && s->rejected_room - s->rejected >= count)
+	if (s->p.resumable && !s->rejected.resumed && s->rejected.heap.room - s->rejected.heap.n >= count)
 	{
-		Key		   *far = s->rejected_keys + s->rejected;
+		Key		   *far = s->rejected.heap.keys + s->rejected.heap.n;
 		uint32_t	nfar = 0;
 
 		for (uint32_t i = 0; i < count; i++)
@@ -261,7 +277,7 @@ offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t c
 			n += key <= bound;
 			nfar += key > bound;
 		}
-		s->rejected += nfar;
+		s->rejected.heap.n += nfar;
 	}
 	else
 		for (uint32_t i = 0; i < count; i++)
@@ -273,7 +289,7 @@ offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t c
 			if (key > bound)
 				reject_far(s, key);
 		}
-	if (s->recheck)
+	if (s->list.recheck)
 		for (uint32_t i = 0; i < n; i++)
 			grn_offer(s, near[i]);
 	else
@@ -282,45 +298,37 @@ offer_some(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t c
 }
 
 void
-grn_offer_keys(GrnSearch *s, const uint32_t *ids, const float *estimates, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i += GRN_MAX_DEGREE)
-		offer_some(s, ids + i, estimates + i, n - i < GRN_MAX_DEGREE ? n - i : GRN_MAX_DEGREE);
-}
-
-void
 grn_unlist(GrnSearch *s, Key key)
 {
-	for (uint32_t i = 0; i < s->listed; i++)
-		if (s->list[i] == (key | KEY_EXPANDED))
-		{
-			memmove(s->list + i, s->list + i + 1, (s->listed - i - 1) * sizeof(Key));
-			s->listed--;
-			if (s->cursor > i)
-				s->cursor--;
-			s->recheck = true;
-			return;
-		}
+	uint32_t	i = find_on_list(s, key | KEY_EXPANDED);
+
+	if (i == s->list.n || s->list.keys[i] != (key | KEY_EXPANDED))
+		return;
+	s->list.n--;
+	memmove(s->list.keys + i, s->list.keys + i + 1, (s->list.n - i) * sizeof(Key));
+	if (s->list.cursor > i)
+		s->list.cursor--;
+	s->list.recheck = true;
 }
 
 bool
 grn_take_rejected(GrnSearch *s)
 {
-	uint32_t	listed = s->listed;
+	uint32_t	listed = s->list.n;
 
-	if (!s->resumed)
+	if (!s->rejected.resumed)
 	{
-		heap_make(s->rejected_keys, s->rejected);
+		heap_make(&s->rejected.heap);
 		if (!s->p.closed)
 			keep_ids(s);
 	}
-	s->resumed = true;
-	s->recheck = true;
-	while (has_rejected(s) && s->listed < s->p.ef)
+	s->rejected.resumed = true;
+	s->list.recheck = true;
+	while (has_rejected(s) && s->list.n < s->list.room)
 	{
-		if (s->rejected == 0)
-			grn_choose_waiting(s);
-		grn_offer(s, heap_pop(s->rejected_keys, &s->rejected));
+		if (s->rejected.heap.n == 0)
+			grn_choose_waiting(s, &s->rejected.heap);
+		grn_offer(s, heap_pop(&s->rejected.heap));
 	}
-	return s->listed > listed;
+	return s->list.n > listed;
 }

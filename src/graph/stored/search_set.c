@@ -19,17 +19,24 @@ grn_grow(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *r
 	*room = grown;
 }
 
-size_t
-grn_search_bytes(const GrnSearch *s)
+/* Bytes of the state that grows from run to run.  Results of one run are not counted. */
+static size_t
+search_bytes(const GrnSearch *s)
 {
 	const Failing *f = &s->failing;
 
-	return (s->rejected_room + s->near_groups_room + s->deferred_room + f->room + f->far_room) * sizeof(Key) +
-		(s->rows.room + s->groups.room) * (sizeof(float) + sizeof(uint32_t)) +
-		f->size * sizeof(uint64_t) + s->nkept_ids * 4 +
-		((size_t) s->set.size + s->noted.size + f->tested.size) * (s->codes ? 4 : 8) +
-		(size_t) s->nodes_room * sizeof(Node) + s->links_room * 4 +
-		(s->codes ? 0 : s->tids_room * GRN_TID_BYTES + kept_bytes(s) * s->kept_room);
+	return (s->rejected.heap.room + s->groups.near.room + s->dead.deferred.room + f->heap.room +
+			f->far.room + f->size) * sizeof(Key) +
+		(s->closed.rows.room + s->groups.middles.room) * (sizeof(float) + sizeof(uint32_t)) +
+		((size_t) s->set.size + s->groups.noted.size + f->tested.size) * (s->codes ? 4 : 8) +
+		s->rejected.nids * 4 + s->known.room * sizeof(Node) + s->known.links_room * 4 +
+		(s->codes ? 0 : s->copies.tids_room * GRN_TID_BYTES + kept_bytes(s) * s->copies.vectors_room);
+}
+
+bool
+grn_exceeds_memory(const GrnSearch *s, size_t more)
+{
+	return s->p.memory_limit > 0 && search_bytes(s) + more > s->p.memory_limit;
 }
 
 void

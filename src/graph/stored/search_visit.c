@@ -1,36 +1,76 @@
 /*
- * search_visit.c - visits of a search: copies a record while the store holds it, and prefetches
- * records of coming candidates.
+ * search_visit.c - the query of a search, and visits: copies a record while the store holds it.
  */
 #include "graph/stored/search_impl.h"
+
+#include <math.h>
 
 #include "graph/stored/own.h"
 
 #define CACHE_LINE 64
 
-/*
- * Number of candidates at the front of the list to prefetch, while records are in memory.  On SIFT
- * a window of 8 prefetches 2.2 times the records that get visited, 4 prefetches 1.4 times and 2
- * prefetches 1.1 times.
- */
-#define PREFETCH_WINDOW 4
+/* ---- the query ---- */
 
 /*
- * The prefetch window while visits wait for a disk.  On its way to the query a search finds nearer
- * candidates at each visit, so most prefetched records are not visited.  Near the query most
- * candidates on the list are visited.  The window therefore starts narrow, grows by WIDEN for each
- * prefetched candidate that reaches the front of the list, and halves for each front candidate
- * that was not prefetched.  A search then takes 55 reads in 3.4 ms.  Without prefetching it takes
- * 51 reads in 8.0 ms, and with a fixed window of 16 it takes 100 reads in 2.8 ms
- * (test/bench/decisions.md).
+ * By inner product the error of an estimate is in proportion to the row's length.  Rows that are
+ * far longer than others would be missed whenever their estimates are too low.  So a row counts
+ * with the inner product that is DOUBT standard deviations above its estimate: the longer the row,
+ * the earlier its visit.  Rows of equal length keep their order.  With 0, 1, 2 and 3 recall at ef
+ * 40 is .979, .995, 1.000 and 1.000 (Pareto lengths), .928, .944, .945 and .946 (log-normal
+ * lengths), .784, .798, .794 and .793 (Gaussian rows).
  */
-#define LEAST_WINDOW 2
-#define WIDEN 2
-/*
- * The largest window behind the first ef candidates: test_search prefetches 2.0 records a visit,
- * 1.9 with 4 and 2.2 without this limit.
- */
-#define LAST_WINDOW 8
+#define DOUBT 2
+
+void
+grn_query_begin(GrnSearch *s, const float *q)
+{
+	const GrnSearchParams *p = &s->p;
+	const GrnLayout *l = p->layout;
+	const GrnCodec *codec = p->codec;
+	Query	   *to = &s->query;
+	size_t		bytes;
+
+	to->q = q;
+	to->comparison = p->by_row ? GRN_BETWEEN_PLACES : p->metric->comparison;
+	/* the form of stored vectors may have a preparation of queries */
+	bytes = grn_query_bytes(to->comparison, l->form, l->dim);
+	if (bytes > 0)
+	{
+		to->packed = s->store->alloc(s->store, bytes);
+		if (!grn_own_query(l, q, to->packed))
+		{
+			s->store->free(s->store, to->packed);
+			to->packed = NULL;
+		}
+	}
+	if (s->codes)
+	{
+		float		scratch[GRN_MAX_CODE_DIMS];
+
+		if (p->code_query != NULL)
+			to->code = *p->code_query;
+		else if (p->by_row || (p->metric->surrogate_beam > 0 && !grn_codes_exact(codec)))
+			grn_code_query_row(codec, q, &to->code, scratch);
+		else
+			grn_code_query(codec, q, &to->code, scratch);
+		/* by inner product, base counts once for each unit of a row's length */
+		if (to->code.what == GRN_ESTIMATE_IP && p->code_query == NULL)
+			to->code.base += DOUBT * codec->error * (float) sqrt(grn_norm2(q, l->dim));
+	}
+	if (p->by_row && grn_is_scaled(p->metric->embedding))
+	{
+		to->place = s->store->alloc(s->store, 2 * (size_t) l->dim * sizeof(float));
+		memcpy(to->place, q, l->dim * sizeof(float));
+		to->scale = grn_scale(grn_norm2(q, l->dim), codec->norm_unit, p->metric->power);
+		grn_place(to->place, l->dim, codec->norm_unit, p->metric->power);
+	}
+}
+
+const GrnCodeQuery *
+grn_search_code_query(const GrnSearch *s)
+{
+	return &s->query.code;
+}
 
 /*
  * Squared distance of the query's place and the place of a row in a rotated form with a rounding
@@ -44,8 +84,8 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	double		norm2 = grn_own_norm2(l, vec) - (double) error * error;
 	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit,
 								s->p.metric->power);
-	float		ip = -grn_query_compare(s->p.metric->comparison, l->form, s->packed, vec, l->dim);
-	float		l2 = s->q_scale.norm2 + row.norm2 - 2 * s->q_scale.scale * (row.scale * ip);
+	float		ip = -grn_query_compare(s->p.metric->comparison, l->form, s->query.packed, vec, l->dim);
+	float		l2 = s->query.scale.norm2 + row.norm2 - 2 * s->query.scale.scale * (row.scale * ip);
 
 	return l2 > 0 ? l2 : 0;
 }
@@ -58,53 +98,56 @@ stored_distance(const GrnSearch *s, const void *vec, float error)
 {
 	const GrnLayout *l = s->p.layout;
 
-	if (s->place != NULL && grn_form(l->form)->rotated)
+	if (s->query.place != NULL && grn_form(l->form)->rotated)
 		return placed_distance(s, vec, error);
-	if (s->place != NULL)
+	if (s->query.place != NULL)
 	{
-		float	   *row = s->place + l->dim;
+		float	   *row = s->query.place + l->dim;
 
 		grn_own_load(l, vec, row);
 		grn_place(row, l->dim, s->p.codec->norm_unit,
 				  s->p.metric->power);
-		return grn_dist->l2_f32(s->place, row, l->dim);
+		return grn_dist->l2_f32(s->query.place, row, l->dim);
 	}
-	if (s->packed != NULL)
-		return grn_query_compare(s->comparison, l->form, s->packed, vec, l->dim);
-	return grn_compare(s->comparison, l->form, s->q, vec, l->dim);
+	if (s->query.packed != NULL)
+		return grn_query_compare(s->query.comparison, l->form, s->query.packed, vec, l->dim);
+	return grn_compare(s->query.comparison, l->form, s->query.q, vec, l->dim);
 }
 
+/* ---- visits ---- */
+
 /*
- * Copies a record except its edges into s->now while the store holds the record.  The arrays must
- * have room.
+ * Copies a record except its edges while the store holds the record.  The arrays must have room.
  */
 static void
-take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec)
+take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 {
 	const GrnLayout *l = s->p.layout;
+	GrnFound   *now = &s->visit.now;
+	Copies	   *c = &s->copies;
 
-	s->now.error = rec->error;
-	s->now.id = id;
-	s->now.version = rec->version;
-	s->now.state = rec->state;
-	s->now.ntids = rec->ntids;
-	s->now.next = rec->next;
-	s->now.tids = (uint32_t) s->ntids;
+	now->error = rec->error;
+	now->version = rec->version;
+	now->state = rec->state;
+	now->ntids = rec->ntids;
+	now->next = rec->next;
+	now->tids = (uint32_t) c->ntids;
+	now->kept = (uint32_t) c->nvectors;
 	if (s->p.skip_killed && (rec->flags & GRN_KILLED) != 0)
-		s->now.ntids = 0;
+		now->ntids = 0;
 	if (s->p.filter != NULL)
 		grn_filter_record(s, rec);
 	else
-		memcpy(s->tids + s->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
-			   s->now.ntids * GRN_TID_BYTES);
-	s->ntids += s->now.ntids;
+		memcpy(c->tids + c->ntids * GRN_TID_BYTES, GRN_REC_PTR(rec, l->off_tids),
+			   now->ntids * GRN_TID_BYTES);
+	c->ntids += now->ntids;
 	/* with codes, results use no distance of a row that fails */
-	if (s->p.filter == NULL || !s->codes || has_rows(&s->now))
-		s->now.distance = stored_distance(s, vec, rec->error);
+	if (s->p.filter == NULL || !s->codes || has_rows(now))
+		now->distance = stored_distance(s, vec, rec->error);
 
 	if (s->p.keep_vectors)
 	{
-		uint8_t    *to = s->vectors + kept_bytes(s) * s->nkept;
+		uint8_t    *to = c->vectors + kept_bytes(s) * c->nvectors++;
 		uint32_t   *list = (uint32_t *) (to + kept_list_at(s));
 
 		memcpy(to, vec, l->vec_bytes);
@@ -115,7 +158,6 @@ take_record(GrnSearch *s, uint32_t id, const GrnRecord *rec, const void *vec)
 			   GRN_REC_PTR(rec, l->off_sig), l->sig_bytes);
 		*list = rec->count;
 		memcpy(list + 1, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
-		s->now_kept = s->nkept++;
 	}
 }
 
@@ -125,7 +167,7 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 {
 	GrnSearch  *s = arg;
 	const GrnLayout *l = s->p.layout;
-	bool		closed = s->codes && s->p.closed;
+	bool		closed = s->p.closed;
 
 	/* The record is probably not in the cache: prefetch all parts before reading one. */
 	for (uint32_t at = 0; at < (closed ? l->off_ids : l->hot_bytes); at += CACHE_LINE)
@@ -133,91 +175,70 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 	for (uint32_t at = 0; at < l->vec_bytes && (closed || s->p.filter == NULL); at += CACHE_LINE)
 		__builtin_prefetch((const uint8_t *) vec + at);
 
-	s->count = closed ? 0 : rec->count;
-	take_record(s, s->id, rec, vec);
+	s->visit.count = closed ? 0 : rec->count;
+	take_record(s, rec, vec);
 	if (closed)
 		return;
-	memcpy(s->neighbors, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
+	memcpy(s->visit.neighbors, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
 	if (s->codes)
-		grn_estimate(&s->code_query, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
-					 rec->count, s->estimates);
+		grn_estimate(&s->query.code, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
+					 rec->count, s->visit.estimates);
 }
 
 bool
 grn_visit(GrnSearch *s, uint32_t id)
 {
+	Copies	   *c = &s->copies;
 	bool		visited;
 
 	/* on_visit() must not allocate, because the store holds a lock. */
-	reserve(s, &s->tids, GRN_TID_BYTES, s->ntids, s->ntids + UINT8_MAX, &s->tids_room);
+	reserve(s, &c->tids, GRN_TID_BYTES, c->ntids, c->ntids + UINT8_MAX, &c->tids_room);
 	if (s->p.keep_vectors)
-		reserve32(s, &s->vectors, kept_bytes(s), s->nkept, s->nkept + 1, &s->kept_room);
-	s->id = id;
+		reserve(s, &c->vectors, kept_bytes(s), c->nvectors, c->nvectors + 1, &c->vectors_room);
+	s->visit.now.id = id;
 	s->visits++;
-	s->tids_before = s->ntids;
-	s->kept_before = s->nkept;
 	visited = s->store->visit(s->store, id, on_visit, s);
-	s->wasted += !visited || s->now.state != GRN_NODE;
+	s->wasted += !visited || s->visit.now.state != GRN_NODE;
 	return visited;
 }
 
 void
 grn_forget_visit(GrnSearch *s)
 {
-	s->ntids = s->tids_before;
-	s->nkept = s->kept_before;
+	s->copies.ntids = s->visit.now.tids;
+	s->copies.nvectors = s->visit.now.kept;
 }
 
-/* Adapts the window. prefetched: the candidate at the front of the list was prefetched. */
-static void
-set_window(GrnSearch *s, bool prefetched)
+const uint8_t *
+grn_search_tids(const GrnSearch *s)
 {
-	s->window = prefetched ? s->window + WIDEN : s->window / 2;
-	if (s->window < LEAST_WINDOW)
-		s->window = LEAST_WINDOW;
-	if (s->window > s->store->ahead)
-		s->window = s->store->ahead;
+	return s->copies.tids;
 }
 
-void
-grn_prefetch_ahead(GrnSearch *s)
+const void *
+grn_search_vector(const GrnSearch *s, uint32_t found_index)
 {
-	uint32_t	ids[GRN_MAX_AHEAD];
-	uint32_t	window = PREFETCH_WINDOW;
-	bool		disk = s->store->ahead > 0;
-	uint32_t	n = 0;
-	uint32_t	seen = 0;
+	return s->copies.vectors + kept_bytes(s) * s->results.found[found_index].kept;
+}
 
-	if (disk != s->prefetched_disk)
-	{
-		memset(s->prefetched, 0xFF, sizeof(s->prefetched));
-		s->prefetched_disk = disk;
-		s->window = 0;
-	}
-	for (uint32_t i = s->cursor; i < s->listed && seen < window; i++)
-	{
-		uint32_t	id = KEY_ID(s->list[i]);
-		uint32_t   *prefetched = &s->prefetched[id & (PREFETCH_MEMORY - 1)];
+const uint8_t *
+grn_search_code(const GrnSearch *s, uint32_t found_index, GrnFactor *factor)
+{
+	const uint8_t *at = (const uint8_t *) grn_search_vector(s, found_index) +
+		s->p.layout->vec_bytes;
 
-		if (s->list[i] & KEY_EXPANDED)
-			continue;
-		/* candidates behind the first ef get a visit only if results turn out to be farther */
-		if (s->farthest != NULL && i >= s->first &&
-			(s->nfound < s->p.ef_exact || seen >= LAST_WINDOW || is_beyond(s, s->list[i])))
-			break;
-		if (disk && seen == 0)
-		{
-			set_window(s, *prefetched == id);
-			window = s->window;
-		}
-		seen++;
-		if (*prefetched == id)
-			continue;
-		*prefetched = id;
-		ids[n++] = id;
-	}
-	if (n > 0)
-		s->store->prefetch(s->store, ids, n);
+	memcpy(factor, at, sizeof(GrnFactor));
+	return at + sizeof(GrnFactor);
+}
+
+const uint32_t *
+grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count)
+{
+	const uint32_t *list = (const uint32_t *) ((const uint8_t *) grn_search_vector(s, found_index) +
+											   kept_list_at(s));
+
+	*count = *list;
+	return list + 1;
 }
 
 /* ---- reading without a search ---- */
