@@ -82,19 +82,19 @@ class Rows:
             found[part] = d.argmin(0).cpu().numpy() if self.torch else d.argmin(0)
         return found
 
-    def nearest(self, ids, query):
-        """The 10 rows of ids that are nearest to each query, fewer where there are fewer."""
+    def nearest(self, ids, query, limit=10):
+        """The `limit` rows of ids that are nearest to each query, fewer where there are fewer."""
         near, apart = np.empty((len(query), 0), int), np.empty((len(query), 0), np.float32)
         for i in range(0, len(ids), BLOCK):
             part = ids[i:i + BLOCK]
-            d, k = self.apart(part, query), min(10, len(part))
+            d, k = self.apart(part, query), min(limit, len(part))
             if self.torch:
                 d, best = (x.cpu().numpy() for x in self.torch.topk(d, k, largest=False))
             else:
                 best = np.argpartition(d, k - 1, axis=1)[:, :k]
                 d = np.take_along_axis(d, best, 1)
             near, apart = np.concatenate([near, part[best]], 1), np.concatenate([apart, d], 1)
-        return np.take_along_axis(near, apart.argsort(1)[:, :10], 1)
+        return np.take_along_axis(near, apart.argsort(1)[:, :limit], 1)
 
 
 def make_labels(base, rows, seed=1):

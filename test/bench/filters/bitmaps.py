@@ -6,7 +6,7 @@
 FOLDER holds base.fbin and query.fbin (test/bench/README.md); distances are L2, rows beyond their number are the same with
 noise, as ../scale/rows.py has it.  The shares of ParadeDB's public filtered cases, 10% to 0.001%, are among the integers'; a
 share without a row is left out.  Each row has integers, a tsvector and a jsonb, all with indexes, and the number of its
-cell, of 100 around random rows.  Of each condition: recall@10, the least ef_search with recall 0.95 (or the largest tried),
+cell, of 100 around random rows.  Of each condition: recall at --limit, the least ef_search with recall 0.95 (or the largest tried),
 and milliseconds of processor time a query with it, by a generic plan (the backend's, least of --runs).  "grnnd" may use
 bitmaps and "plain" may not, neither sorts; "bitmap" is the part that makes the bitmap, and "planned" the plan that the
 planner takes at grnnd's ef without any setting, with its time.  --jobs conditions are asked at the same time, each by a
@@ -68,7 +68,7 @@ def make(server, system, using):
     server.sql(f"VACUUM (FREEZE, ANALYZE) {system}; CHECKPOINT")
 
 
-def search(server, setup, table, where, runs, queries):
+def search(server, setup, table, where, runs, queries, limit):
     """(ids of each query, milliseconds of processor time a query)"""
     text = f"""CREATE TEMP TABLE results (query int, ids int[]);
 CREATE FUNCTION pg_temp.search() RETURNS void LANGUAGE plpgsql AS $$
@@ -78,7 +78,7 @@ DECLARE
 BEGIN
 	TRUNCATE results;
 	FOR q IN SELECT * FROM queries ORDER BY id LOOP
-		SELECT array_agg(id) INTO found FROM (SELECT id FROM {table} WHERE {where} ORDER BY v <-> q.v LIMIT 10) x;
+		SELECT array_agg(id) INTO found FROM (SELECT id FROM {table} WHERE {where} ORDER BY v <-> q.v LIMIT {limit}) x;
 		INSERT INTO results VALUES (q.id, found);
 	END LOOP;
 END $$;
@@ -99,10 +99,10 @@ def nodes(plan):
             yield from nodes(child)
 
 
-def explain(server, setup, table, where, query, analyze):
+def explain(server, setup, table, where, query, analyze, limit):
     where = where.replace("q.own", "(SELECT own FROM queries WHERE id = 0)").replace("q.far", "(SELECT far FROM queries WHERE id = 0)")
     text = (f"SET work_mem = '64MB'; {setup} EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) SELECT id FROM {table} WHERE {where} "
-            f"ORDER BY v <-> '[{','.join(f'{x:g}' for x in query)}]' LIMIT 10")
+            f"ORDER BY v <-> '[{','.join(f'{x:g}' for x in query)}]' LIMIT {limit}")
     return list(nodes(json.loads(server.sql(text)[0])[0]["Plan"]))
 
 
@@ -120,13 +120,13 @@ def ask(server, case, rows, labels, cells, query, systems, args):
     which = where[5:8] if passes is None else None
     where = where.replace("{own}", "q.own").replace("{far}", "q.far")
     if which:
-        near = [rows.nearest(np.flatnonzero(labels["u"] == cell), query[i:i + 1])[0] for i, cell in enumerate(cells[which])]
+        near = [rows.nearest(np.flatnonzero(labels["u"] == cell), query[i:i + 1], args.limit)[0] for i, cell in enumerate(cells[which])]
         share = np.mean([(labels["u"] == cell).mean() for cell in cells[which]])
     else:
         ids = np.flatnonzero(passes(labels))
         if not len(ids):
             return None
-        near, share = list(rows.nearest(ids, query)), len(ids) / args.rows
+        near, share = list(rows.nearest(ids, query, args.limit)), len(ids) / args.rows
     row = [name, f"{share * 100:.2g}%"]
     for system in systems:
         if system == "hnsw" and share < args.hnsw_least:
@@ -135,23 +135,23 @@ def ask(server, case, rows, labels, cells, query, systems, args):
         on = system if system == "hnsw" else "grnnd"
         for ef in EFS[system]:
             setup = SETTINGS[system].format(ef=ef)
-            found, ms = search(server, setup, on, where, 1, args.queries)
+            found, ms = search(server, setup, on, where, 1, args.queries, args.limit)
             recall = sum(len(set(f) & set(n.tolist())) for f, n in zip(found, near)) / sum(map(len, near))
             if recall >= RECALL:
                 break
         short = sum(len(f) < len(n) for f, n in zip(found, near))
-        found, ms = search(server, setup, on, where, args.runs, args.queries)
+        found, ms = search(server, setup, on, where, args.runs, args.queries, args.limit)
         if system == "exact":
             row += [f"{ms:.2f}"]
             continue
         row += [ef, f"{recall:.3f}" + (f", {short} short" if short else ""), f"{ms:.2f}"]
         if system == "grnnd":
-            plan = explain(server, setup, on, where, query[0], True)
+            plan = explain(server, setup, on, where, query[0], True, args.limit)
             row += [f"{bitmap_ms(plan):.2f}", next((x.get("Search Method", "") for x in plan if "Search Method" in x), "")]
             setup = SETTINGS["planned"].format(ef=ef)
-            plan = explain(server, setup, on, where, query[0], False)
+            plan = explain(server, setup, on, where, query[0], False, args.limit)
             row += [next(x.get("Custom Plan Provider", x["Node Type"]) for x in plan if x["Node Type"] not in ("Limit", "Sort", "Result")),
-                    f"{search(server, setup, on, where, args.runs, args.queries)[1]:.2f}"]
+                    f"{search(server, setup, on, where, args.runs, args.queries, args.limit)[1]:.2f}"]
     return row
 
 
@@ -165,6 +165,7 @@ def main():
     parser.add_argument("--only", help="names of conditions, separated by semicolons")
     parser.add_argument("--systems", default="grnnd,plain,hnsw,exact")
     parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--limit", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--hnsw-least", type=float, default=0, metavar="SHARE")
     parser.add_argument("--memory", default="2GB", help="shared_buffers and maintenance_work_mem")
@@ -204,8 +205,8 @@ def main():
         server.stop()
         noisy.cleanup()
     os.makedirs(args.out, exist_ok=True)
-    titles = {"grnnd": ["grnnd: ef", "recall@10", "ms", "bitmap, ms", "method", "planned", "ms"], "plain": ["plain: ef", "recall@10", "ms"], "hnsw": ["hnsw: ef", "recall@10", "ms"], "exact": ["exact: ms"]}
-    write_table(f"{args.out}/bitmaps.md", f"Conditions of other indexes, {args.rows} rows of {base.shape[1]} dimensions, {version}",
+    titles = {"grnnd": ["grnnd: ef", "recall", "ms", "bitmap, ms", "method", "planned", "ms"], "plain": ["plain: ef", "recall", "ms"], "hnsw": ["hnsw: ef", "recall", "ms"], "exact": ["exact: ms"]}
+    write_table(f"{args.out}/bitmaps.md", f"Conditions of other indexes, LIMIT {args.limit}, {args.rows} rows of {base.shape[1]} dimensions, {version}",
                 ["condition", "rows"] + [t for s in systems for t in titles[s]], table)
 
 
