@@ -49,6 +49,7 @@ def vectordbbench(folder):
 
 def ann_benchmarks(folder):
     shutil.copytree(f"{HERE}/ann_benchmarks/grnnd", f"{folder}/ann_benchmarks/algorithms/grnnd", dirs_exist_ok=True)
+    insert(f"{folder}/.github/workflows/benchmarks.yml", "- grnnd\n", [(r"^ *- hnswlib$", "          - grnnd\n")])
 
 
 if __name__ == "__main__":
