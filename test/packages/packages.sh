@@ -9,7 +9,9 @@
 #   container   the images of the Containerfile that need no GPU, by buildah on a stand-in of their base
 #   arm64   the libraries and the builder of CPUs for 64-bit Arm; the builder runs under qemu
 #   release all of them; .work/release gets the files, an SBOM (SPDX) and SHA256SUMS.  The .deb is made
-#           twice and must have the same bytes.  SIGN=KEY signs SHA256SUMS with that key of gpg.
+#           twice and must have the same bytes.
+#
+# SIGN=KEY signs SHA256SUMS of a release, or the zip of dist, with that key of gpg: FILE.asc.
 #
 # debian/ is made there from control.in and rules, since dpkg wants it at the top.  pgvector is the
 # installed package, or is made from the folder VECTOR, or else from Debian's source package.
@@ -379,6 +381,14 @@ try_dist()
 	trial dist
 }
 
+# sign FILE: FILE.asc, and proves it, where SIGN names a key.
+sign()
+{
+	[ -n "${SIGN:-}" ] || return 0
+	gpg --batch --yes --local-user "$SIGN" --armor --detach-sign "$1" && gpg --batch --verify "$1.asc" "$1" || die "no signature"
+	echo "ok signed ${1##*/}"
+}
+
 # Every package here, into .work/release.
 make_release()
 {
@@ -405,12 +415,12 @@ make_release()
 	perl "$HERE/sbom.pl" "$VERSION" "$(source_date)" "$to"/* >"$OUT/sbom" || die "no SBOM"
 	mv "$OUT/sbom" "$to/grnnd-$VERSION.spdx.json"
 	(cd "$to" && sha256sum -- * >SHA256SUMS && sha256sum --quiet -c SHA256SUMS) || die "no checksums"
-	[ -z "${SIGN:-}" ] || gpg --batch --yes --local-user "$SIGN" --armor --detach-sign "$to/SHA256SUMS" || die "no signature"
+	sign "$to/SHA256SUMS"
 	for file in "$to"/*; do echo "ok release ${file##*/}"; done
 }
 
 case ${1:-} in
-	dist) make_dist && try_dist ;;
+	dist) make_dist && try_dist && sign "$DIST" ;;
 	release) make_release ;;
 	deb) make_deb && try_deb ;;
 	rpm) make_rpm && try_rpm ;;
