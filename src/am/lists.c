@@ -9,7 +9,6 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "am/cache.h"
 #include "am/page.h"
 #include "am/test_point.h"
 #include "am/write/freespace.h"

@@ -90,7 +90,7 @@ remember_dead(GrnndRefill *f)
 	GrnndVacuum *v = f->v;
 	const GrnLayout *l = &f->v->ix->layout;
 	Remembered *d = &f->dead;
-	Size		memory = v->memory;
+	Size		memory = v->memory.limit;
 	Size		each = sizeof(uint32) + l->sig_bytes +
 		(l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
 	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 2);

@@ -466,7 +466,7 @@ free_all(GrnndVacuum *v)
 void
 grnnd_note_memory(GrnndVacuum *v)
 {
-	v->peak = Max(v->peak, MemoryContextMemAllocated(v->context, true));
+	v->memory.peak = Max(v->memory.peak, MemoryContextMemAllocated(v->memory.context, true));
 }
 
 static void
@@ -490,8 +490,8 @@ run_vacuum(GrnndVacuum *v)
 	/* half of the memory beside these sets is for the graph, half for refill_lists.c */
 	sets = 5 * grnnd_set_bytes(v->limit) + 3 * grnnd_set_bytes(v->dirty.limit) +
 		grnnd_prepare_bytes(v->limit);
-	v->memory = memory > sets ? (memory - sets) / 2 : 0;
-	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory, v->strategy);
+	v->memory.limit = memory > sets ? (memory - sets) / 2 : 0;
+	grnnd_reach_init(&v->reach, v->index, v->ix, v->limit, v->memory.limit, v->strategy);
 	v->reach.without = &v->dead;
 
 	for (uint32 first = 0; first < v->limit; first += l->per_page)
@@ -538,7 +538,7 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_test_point("vacuum-swept");
 	grnnd_wait_for_inserts(v->index);
 
-	old = MemoryContextSwitchTo(AllocSetContextCreate(v->context, "grnnd repair",
+	old = MemoryContextSwitchTo(AllocSetContextCreate(v->memory.context, "grnnd repair",
 													  ALLOCSET_DEFAULT_SIZES));
 	if (v->dead.count > 0)
 		grnnd_repair(v);
@@ -581,7 +581,7 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd vacuum",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
-	v.context = context;
+	v.memory.context = context;
 	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	/*
 	 * Reread the metapage: a failed fit sends no invalidation, and its lists must not be freed as
@@ -594,7 +594,7 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	grnnd_unlock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	grnnd_note_memory(&v);
 	ereport(DEBUG1,
-			(errmsg_internal("grnnd vacuum: ids %u, memory %zu", v.limit, v.peak)));
+			(errmsg_internal("grnnd vacuum: ids %u, memory %zu", v.limit, v.memory.peak)));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return stats;

@@ -33,16 +33,19 @@ typedef struct GrnndVacuum
 	bool		has_empty_list; /* an earlier vacuum left empty records of lists, or a fit left
 								 * garbage */
 	GrnndDraw	draw;			/* random live nodes */
-	Size		memory;			/* bytes for refill_lists.c, then for vacuum_lists.c */
-	MemoryContext context;		/* of all memory of the vacuum */
-	Size		peak;			/* largest size of the context, for tests */
+	struct
+	{
+		Size		limit;		/* bytes for refill_lists.c, then for vacuum_lists.c */
+		MemoryContext context;	/* of all memory of the vacuum */
+		Size		peak;		/* largest size of the context, for tests */
+	}			memory;
 	GrnndReach	reach;
 	GrnndSet	chained;		/* nodes that have chains; then records in chains of lists */
 	bool		bare;			/* some of the chained nodes have no TID of their own */
 	GrnndLongest longest;
 } GrnndVacuum;
 
-/* Updates v->peak with the memory now in use (vacuum.c). */
+/* Updates v->memory.peak with the memory now in use (vacuum.c). */
 extern void grnnd_note_memory(GrnndVacuum *v);
 
 /* ---- vacuum_entries.c: entry points in place of dead ones ---- */

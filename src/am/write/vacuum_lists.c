@@ -647,7 +647,7 @@ grnnd_clean_lists(GrnndVacuum *v)
 		return;
 	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
 	grnnd_set_init(&guided, buckets.limit);
-	r.room = (uint32) Min(Max(v->memory / sizeof(Row), LEAST_ROOM), MOST_ROOM);
+	r.room = (uint32) Min(Max(v->memory.limit / sizeof(Row), LEAST_ROOM), MOST_ROOM);
 	r.rows = palloc(LEAST_ROOM * sizeof(Row));
 	r.allocated = LEAST_ROOM;
 	for (r.to = 0; r.to != GRN_INVALID_ID;)
