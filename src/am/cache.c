@@ -220,7 +220,7 @@ grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *a
 		return "impossible state";
 	if (!are_finite(&meta->norm_unit, 1) || meta->norm_unit < 0 ||
 		!are_finite(meta->steps, GRN_CODE_BLOCKS) || !are_finite(&meta->held, 1) ||
-		!are_finite(&meta->params.rho, 1))
+		!are_finite(&meta->params.rho, 1) || (meta->power != 0 && !grn_is_power(meta->power)))
 		return "impossible numbers";
 	return NULL;
 }
@@ -618,6 +618,8 @@ load_entry(Relation index)
 	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
 	entry->context = context;
 	entry->ix.meta = meta;
+	if (meta.power == 0)
+		entry->ix.meta.power = key.metric->power;
 	entry->ix.notes = notes;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
@@ -627,6 +629,7 @@ load_entry(Relation index)
 	entry->ix.encoder.dim = meta.dim;
 	entry->ix.encoder.shape = meta.fit_state == GRNND_UNFITTED ? GRN_NO_CODES : meta.shape;
 	entry->ix.encoder.norm_unit = meta.norm_unit;
+	entry->ix.encoder.power = entry->ix.meta.power;
 	memcpy(entry->ix.encoder.steps, meta.steps, sizeof(meta.steps));
 	entry->ix.codec = entry->ix.encoder;
 	if (meta.codes_ignored || meta.fit_state != GRNND_FITTED)

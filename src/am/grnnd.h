@@ -130,13 +130,15 @@ typedef struct GrnndMeta
 	uint32		must_understand;	/* 676: features without which nobody may use the index; a bit
 									 * outside GRNND_FEATURES: the index is refused */
 	uint32		may_ignore;		/* 680: features that readers and writers may ignore */
-	uint32		reserved[14];	/* 684: for features: 0, not checked, kept by every writer */
+	float		power;			/* 684: power of the places of scaled rows (space.h); 0: the
+								 * metric's */
+	uint32		reserved[13];	/* 688: for features: 0, not checked, kept by every writer */
 	pg_crc32c	crc;			/* 740: checksum of all bytes before */
 } GrnndMeta;
 
 StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, center_pages) == 176 &&
 				 offsetof(GrnndMeta, must_understand) == 180 + GRNND_MAX_ATTRS * sizeof(GrnndColumn) &&
-				 offsetof(GrnndMeta, crc) == offsetof(GrnndMeta, must_understand) + 64 &&
+				 offsetof(GrnndMeta, power) == 684 && offsetof(GrnndMeta, crc) == offsetof(GrnndMeta, must_understand) + 64 &&
 				 offsetof(GrnndMeta, entry_block) == 76 && offsetof(GrnndMeta, params) == 96 &&
 				 offsetof(GrnndMeta, list_generation) == 130 &&
 				 offsetof(GrnndMeta, list_state) == 170 && offsetof(GrnndMeta, list_buckets) == 172 &&

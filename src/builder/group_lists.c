@@ -29,7 +29,7 @@ codec_of(const GrnGroupRequest *r)
 {
 	const GrnBuildResult *result = r->result;
 	const float *floats = (const float *) (r->codes + result->off_codec);
-	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit,
+	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit, .power = result->power,
 		.mean = floats, .basis = floats + r->spec->dim};
 
 	memcpy(codec.steps, result->steps, sizeof(codec.steps));

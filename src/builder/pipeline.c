@@ -252,11 +252,12 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 		grn_progress_step(&p->progress, CHECKED,
 						  stays ? GRN_PLACE_STRETCHES : grn_is_scaled(p->rows.embedding) ? 2 : 1);
 		if (!(stays ? check_rows_from_end(p, hashes, &prepared, failure)
-			  : grn_prepare(&p->rows, p->metric, p->parallel, hashes, &prepared, failure)))
+			  : grn_prepare(&p->rows, p->order, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
 	}
 	p->result->form = prepared.form;
 	p->result->norm_unit = p->codec.norm_unit = prepared.norm_unit;
+	p->result->power = p->codec.power = prepared.power;
 	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	all = p->rows;
 	all.order = p->order;

@@ -232,6 +232,7 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
 	grn_pipeline_sample_rows(p, false);
 	r->shape = p->codec.shape;
+	p->codec.power = r->power;
 	grn_codec_set_metric(&p->codec, p->metric, r->norm_unit);
 	r->norm_unit = p->codec.norm_unit;
 	memcpy(r->steps, p->codec.steps, sizeof(r->steps));

@@ -29,7 +29,7 @@ static float
 vertex_length(const GrnPipeline *p, uint32_t v)
 {
 	return grn_placed_length(grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2,
-							 p->metric->power);
+							 p->result->power);
 }
 
 /*

@@ -244,7 +244,7 @@ extern const void *grn_records_row(const GrnRecords *r, uint32_t id);
  */
 extern void grn_pipeline_make_navigable(GrnPipeline *p);
 /* The same for a graph without codes whose searches start at one vertex. */
-extern void grn_make_graph_navigable(const GrnMetricInfo *metric, float norm_unit, const GrnRows *rows,
+extern void grn_make_graph_navigable(const GrnMetricInfo *metric, const GrnPrepared *prepared, const GrnRows *rows,
 									 const GrnGraph *graph, uint32_t entry, uint64_t seed, GrnParallel *parallel);
 
 /* ---- pipeline_recall.c ---- */

@@ -269,13 +269,14 @@ grn_pipeline_make_navigable(GrnPipeline *p)
 }
 
 void
-grn_make_graph_navigable(const GrnMetricInfo *metric, float norm_unit, const GrnRows *rows,
+grn_make_graph_navigable(const GrnMetricInfo *metric, const GrnPrepared *prepared, const GrnRows *rows,
 						 const GrnGraph *graph, uint32_t entry, uint64_t seed, GrnParallel *parallel)
 {
 	GrnBuildSpec spec = {.dim = rows->dim, .payload = USUAL_PAYLOAD, .params.seed = seed};
 	GrnBuild	build = {.spec = &spec};
 	GrnBuildResult result = {.degree = graph->degree, .form = rows->form, .entries = {entry}, .nentries = 1};
-	GrnPipeline p = {.build = &build, .metric = metric, .codec.norm_unit = norm_unit, .result = &result,
+	GrnPipeline p = {.build = &build, .metric = metric, .codec.norm_unit = prepared->norm_unit,
+		.codec.power = prepared->power, .result = &result,
 		.rows = *rows, .graph = *graph, .parallel = parallel};
 
 	grn_pipeline_make_navigable(&p);

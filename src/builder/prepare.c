@@ -9,6 +9,7 @@
 
 #include "builder/progress.h"
 #include "graph/construct/duplicates.h"
+#include "graph/memory.h"
 #include "graph/space.h"
 
 static void
@@ -121,11 +122,49 @@ grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure)
 						"the squared length of a vector is out of range");
 	out->form = grn_rows_form(p->forms, p->rows->form);
 	out->norm_unit = 0;
+	out->power = 0;
 	return true;
 }
 
+/* Bytes of the rows that the power is chosen by. */
+#define POWER_BYTES ((size_t) 16 << 20)
+
+/*
+ * The power of places by a sample of the rows, evenly from `order`.  The usual power if memory is
+ * short.
+ */
+static float
+choose_power(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, double norm_unit,
+			 GrnParallel *parallel)
+{
+	size_t		n = POWER_BYTES / (rows->dim * sizeof(float));
+	float	   *x;
+	float	   *work;
+	float		power = metric->power;
+	float		scratch[GRN_MOST_DIMS];
+
+	n = n < GRN_POWER_ROWS ? n : GRN_POWER_ROWS;
+	n = n < rows->n ? n : rows->n;
+	if (!metric->unit_of_rows)
+		return power;
+	x = grn_alloc(n * rows->dim * sizeof(float) + 1);
+	work = grn_alloc(n * n * sizeof(float) + 1);
+	for (size_t i = 0; i < n && x != NULL; i++)
+	{
+		size_t		at = i * rows->n / n;
+
+		memcpy(x + i * rows->dim, grn_row_values(rows, grn_row(rows, order ? order[at] : at), scratch),
+			   rows->dim * sizeof(float));
+	}
+	if (x != NULL && work != NULL)
+		power = grn_choose_power(x, rows->dim, (uint32_t) n, rows->dim, norm_unit, power, work, parallel);
+	grn_free(x);
+	grn_free(work);
+	return power;
+}
+
 bool
-grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
+grn_prepare(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, GrnParallel *parallel,
 			uint64_t *hashes, GrnPrepared *out, GrnFailure *failure)
 {
 	GrnPrepare	p = {.rows = rows, .hashes = hashes};
@@ -140,7 +179,7 @@ grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *paral
 	if (grn_is_scaled(rows->embedding))
 	{
 		p.norm_unit = grn_metric_norm_unit(metric, octaves);
-		p.power = metric->power;
+		p.power = out->power = choose_power(rows, order, metric, p.norm_unit, parallel);
 		out->norm_unit = (float) p.norm_unit;
 		parallel->run(parallel, rows->n, GRN_GRAIN, scale_range, &p);
 	}

@@ -10,15 +10,17 @@
 typedef struct GrnPrepared
 {
 	float		norm_unit;		/* for scaled rows: a typical norm, the unit of grn_scale() */
+	float		power;			/* and the power of their places; otherwise 0 */
 	GrnForm		form;			/* smallest form that holds every row exactly */
 } GrnPrepared;
 
 /*
  * Checks rows in memory, in the order of collection, for values that are not finite and for norms
- * out of range.  Writes a GrnScale behind each scaled row.  hashes: [n] for grn_find_duplicates(),
- * or NULL.  Errors: SQLSTATE 22000 with the row's number from 1, and 22003.
+ * out of range.  Writes a GrnScale behind each scaled row.  order: [n] row of each rank, so that
+ * the result does not depend on the order of collection, or NULL.  hashes: [n] for
+ * grn_find_duplicates(), or NULL.  Errors: SQLSTATE 22000 with the row's number from 1, and 22003.
  */
-extern bool grn_prepare(const GrnRows *rows, const GrnMetricInfo *metric, GrnParallel *parallel,
+extern bool grn_prepare(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, GrnParallel *parallel,
 						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);
 
 /*

@@ -44,7 +44,7 @@
 #include "graph/grn.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 20
+#define GRN_PROTOCOL_VERSION 21
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -185,6 +185,7 @@ typedef struct GrnBuildResult
 	GrnCodeShape shape;			/* shape of the codes */
 	float		norm_unit;		/* GrnCodec.norm_unit; scaled rows have a norm unit even without
 								 * codes */
+	float		power;			/* power of the places of scaled rows; otherwise 0 */
 	float		steps[GRN_CODE_BLOCKS]; /* GrnCodec.steps */
 	float		held;			/* share of the variance that codes hold */
 	uint32_t	nentries;		/* entries[0] reaches every node */

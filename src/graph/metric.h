@@ -107,7 +107,8 @@ typedef struct GrnMetricInfo
 	bool		unit_of_rows;	/* scaled rows use the norm unit computed from rows (space.h); */
 	float		norm_unit;		/* otherwise this unit, which is also the unit before rows exist;
 								 * 0: 1 */
-	float		power;			/* a scaled row of norm n has a place of norm n^-power */
+	float		power;			/* a scaled row of norm n has a place of norm n^-power while no
+								 * rows have determined the power (space.h) */
 	GrnCodeKind codes;
 	GrnComparison comparison;
 	/*

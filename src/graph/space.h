@@ -3,13 +3,13 @@
  * space.
  *
  * Rows of most metrics are their own places (GrnEmbedding in metric.h).  A scaled row x of
- * norm n has its place at y = n^(-7/4) x, with n in norm units: the direction is unchanged,
- * and long rows are near the middle, at |y| = n^(-3/4).  The space serves inner product: a
- * query's results are the longest rows of a cone around the query, and near neighbors in the
- * space lead from one such row to the next.  (The Moebius transformation of Zhou et al.,
- * NeurIPS 2019, has the power -2.)  Rows of equal length have the graph of their angles.
- * Jaccard gets such a graph by a norm unit above all norms.  Inner product of sparse rows has
- * a power of its own, |y| = n^(-1/16).
+ * norm n has its place at |y| = n^-power, with n in norm units: the direction is unchanged, and
+ * long rows are near the middle.  The space serves inner product: a query's results are the
+ * longest rows of a cone around the query, and near neighbors in the space lead from one such
+ * row to the next.  (The Moebius transformation of Zhou et al., NeurIPS 2019, has the power 1.)
+ * Rows of equal length have the graph of their angles.  Jaccard gets such a graph by a norm unit
+ * above all norms.  With a large power the longest rows are the nearest rows of every row, with
+ * a small power only rows at small angles are.  grn_choose_power() finds the power for the rows.
  *
  * Places are never stored.  In a build a row has its GrnScale behind its numbers.
  */
@@ -34,23 +34,35 @@ typedef struct GrnScale
  */
 #define GRN_SHORTEST (1.0f / 16)
 
-/*
- * The power for rows with many near rows in each direction.  Measured on sentences with one row
- * in 1,000 ten times longer: recall@10 is .161 with power 0, .979 with .5, .992 with .75, and
- * .990 with 1.
- */
-#define GRN_USUAL_POWER 0.75f
+#define GRN_USUAL_POWER 0.75f	/* while few rows are known */
 
-/* Returns |y| of a row whose norm is `length` units; 0, the middle, for a row of zeros. */
+/* Powers are multiples of 1 / GRN_POWER_STEPS, at most 1, so square roots compute them. */
+#define GRN_POWER_STEPS 32
+static inline bool
+grn_is_power(float power)
+{
+	return power > 0 && power <= 1 && power * GRN_POWER_STEPS == truncf(power * GRN_POWER_STEPS);
+}
+
+/*
+ * Returns |y| of a row whose norm is `length` units; 0, the middle, for a row of zeros.  power:
+ * by grn_is_power().
+ */
 static inline float
 grn_place_norm(float length, float power)
 {
-	float		least = length > GRN_SHORTEST ? length : GRN_SHORTEST;
-	float		root = sqrtf(least);
+	float		root = length > GRN_SHORTEST ? length : GRN_SHORTEST;
+	float		product = 1;
 
 	if (length <= 0)
 		return 0;
-	return power == GRN_USUAL_POWER ? 1 / (root * sqrtf(root)) : powf(least, -power);
+	for (; power > 0; power *= 2, root = sqrtf(root))
+		if (power >= 1)
+		{
+			product *= root;
+			power -= 1;
+		}
+	return 1 / product;
 }
 
 /*
@@ -125,5 +137,16 @@ grn_place(float *x, size_t n, double unit, float power)
 	for (size_t i = 0; i < n; i++)
 		x[i] *= s.scale;
 }
+
+/* The most rows that grn_choose_power() takes: with 512, one long row in 1,000 goes unseen. */
+#define GRN_POWER_ROWS 1024
+
+/*
+ * Returns the power of places that suits rows drawn at random: near neighbors in the space lead
+ * from one row to another that the same query wants (space.c).  x: [n][stride], dim values each.
+ * work: [n * n] floats.  Returns `usual` for few rows or rows of about equal length.
+ */
+extern float grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_t dim,
+							  double unit, float usual, float *work, GrnParallel *parallel);
 
 #endif							/* GRN_SPACE_H */

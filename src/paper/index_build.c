@@ -102,7 +102,7 @@ check_range(void *arg, int worker, size_t begin, size_t end)
  * of the page order, if `position` is given.
  */
 static bool
-finish_graph(const GrnIndexBuild *wanted, float norm_unit, GrnGraphJob *job, uint32_t *position, double *seconds,
+finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJob *job, uint32_t *position, double *seconds,
 			 GrnFailure *failure)
 {
 	GrnParallel *parallel = &job->progress->parallel;
@@ -125,7 +125,7 @@ finish_graph(const GrnIndexBuild *wanted, float norm_unit, GrnGraphJob *job, uin
 	}
 	printf("connected %zu vertices to entry %u\n", grn_finish_connect(&f), f.entry);
 	if (job->part_times.nparts > 1)
-		grn_make_graph_navigable(wanted->metric, norm_unit, job->rows, job->graph, f.entry, job->params->seed, parallel);
+		grn_make_graph_navigable(wanted->metric, prepared, job->rows, job->graph, f.entry, job->params->seed, parallel);
 	seconds[0] = grn_lap(&since);
 	if (position)
 		grn_finish_order(&f);
@@ -159,7 +159,7 @@ print_times(const GrnGraphJob *job, double build, const double *finish)
 }
 
 static bool
-build_once(const GrnIndexBuild *wanted, float norm_unit, GrnGraphJob *job, GrnFailure *failure)
+build_once(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJob *job, GrnFailure *failure)
 {
 	GrnGraphParams params = {.degree = job->graph->degree};
 	double		start = grn_seconds();
@@ -174,7 +174,7 @@ build_once(const GrnIndexBuild *wanted, float norm_unit, GrnGraphJob *job, GrnFa
 	if (!grn_build_graph(job, failure))
 		return false;
 	built = grn_seconds() - start;
-	fine = finish_graph(wanted, norm_unit, job, position, seconds, failure);
+	fine = finish_graph(wanted, prepared, job, position, seconds, failure);
 	if (fine && wanted->times)
 		print_times(job, built, seconds);
 	if (position)
@@ -240,7 +240,7 @@ grn_build_as_index(const GrnIndexBuild *wanted)
 	rows.dim = v.dim;
 	rows.embedding = wanted->metric->embedding;
 	rows.form = GRN_FORM_FLOATS;
-	if (!grn_prepare(&rows, wanted->metric, grn_pool_parallel(pool), NULL, &prepared,
+	if (!grn_prepare(&rows, NULL, wanted->metric, grn_pool_parallel(pool), NULL, &prepared,
 					 &failure))
 	{
 		grn_cli_error("%s: %s", wanted->vectors, failure.text);
@@ -269,7 +269,7 @@ grn_build_as_index(const GrnIndexBuild *wanted)
 		goto failed;
 	printf("%s: %zu rows of %u dimensions, on %s\n", wanted->vectors, v.n, v.dim, name);
 	for (uint32_t i = 0; i < wanted->repeat; i++)
-		if (!build_once(wanted, prepared.norm_unit, &job, &failure))
+		if (!build_once(wanted, &prepared, &job, &failure))
 			goto failed;
 	grn_device_close();
 	if (!grn_write_graph(wanted->graph, &graph))

@@ -306,7 +306,7 @@ my @fields = ([ format => 4, 4 ], [ metric => 16, 4 ], [ dim => 20, 4 ], [ degre
 	[ column_dim => 92, 4 ], [ rho => 116, 4 ], [ on_gpu => 128, 2 ], [ list_generation => 130, 2 ], [ build_nodes => 132, 4 ],
 	[ fit_state => 136, 4 ], [ judged => 140, 4 ], [ codes_ignored => 144, 4 ], @filters,
 	[ 'column type' => 180, 4 ], [ 'column kind' => 188, 1 ], [ 'column width' => 189, 1 ], [ must_understand => 676, 4 ],
-	[ may_ignore => 680, 4 ], (map { [ "reserved $_", 684 + 4 * $_, 4 ] } 0, 13));
+	[ may_ignore => 680, 4 ], [ power => 684, 4 ], (map { [ "reserved $_", 688 + 4 * $_, 4 ] } 0, 12));
 
 sub damaged_fields
 {

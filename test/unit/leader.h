@@ -629,7 +629,7 @@ check_codes(const Leader *l)
 	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
 	const char *codes = l->base[GRN_SEG_CODES];
 	const float *codec_floats = (const float *) (codes + r->off_codec);
-	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape, .norm_unit = r->norm_unit,
+	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape, .norm_unit = r->norm_unit, .power = r->power,
 		.steps = {r->steps[0], r->steps[1], r->steps[2]},
 		.mean = codec_floats, .basis = codec_floats + l->spec.dim
 	};

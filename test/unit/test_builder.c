@@ -173,7 +173,7 @@ test_inner_product(void)
 	for (uint32_t i = 0; i < 1501; i++)
 	{
 		float		norm = sqrtf(grn_dist->ip_f32(row_of(&l, i), row_of(&l, i), 7));
-		float		place = powf(fmaxf(norm / unit, GRN_SHORTEST), -0.75f);
+		float		place = powf(fmaxf(norm / unit, GRN_SHORTEST), -l.last.u.result.power);
 		GrnScale	s;
 
 		memcpy(&s, (const float *) row_of(&l, i) + 7, sizeof(s));

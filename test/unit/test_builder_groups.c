@@ -17,7 +17,7 @@ static GrnCodec
 codec_of(const Leader *l)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape};
+	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape, .power = r->power};
 
 	grn_codec_set_metric(&codec, grn_metric(l->spec.metric), r->norm_unit);
 	return codec;

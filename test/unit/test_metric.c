@@ -103,6 +103,73 @@ units_are_chosen(void)
 	}
 }
 
+/* Square roots give every power. */
+static void
+places_have_every_power(void)
+{
+	for (int i = 1; i <= GRN_POWER_STEPS; i++)
+	{
+		float		power = (float) i / GRN_POWER_STEPS;
+
+		CHECK(grn_is_power(power) && !grn_is_power(power + 1e-4f), "%g", power);
+		for (float length = GRN_SHORTEST; length < 1e4f; length *= 3)
+		{
+			float		want = powf(length, -power);
+
+			CHECK(fabsf(grn_place_norm(length, power) - want) < 1e-5f * want, "%g to -%g", length, power);
+		}
+	}
+	CHECK(!grn_is_power(0) && !grn_is_power(-1) && !grn_is_power(1.5f) && !grn_is_power(NAN), "no powers");
+}
+
+static void
+run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+{
+	for (size_t i = 0; i < n; i += grain)
+		fn(arg, 0, i, i + grain < n ? i + grain : n);
+}
+
+/* Rows with a direction at random and a length of exp(sigma times a normal number). */
+static float
+chosen_power(uint32_t dim, float sigma, bool gaussian, uint32_t n)
+{
+	GrnParallel alone = {1, run_alone};
+	float	   *x = malloc((size_t) n * dim * sizeof(float));
+	float	   *work = malloc((size_t) n * n * sizeof(float));
+	float		power;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float	   *row = x + (size_t) i * dim;
+		float		length;
+
+		for (uint32_t j = 0; j < dim; j++)
+			row[j] = unit_normal();
+		length = gaussian ? 1 : expf(sigma * unit_normal()) / sqrtf((float) grn_norm2(row, dim));
+		for (uint32_t j = 0; j < dim; j++)
+			row[j] *= 3 * length;
+	}
+	power = grn_choose_power(x, dim, n, dim, 4, GRN_USUAL_POWER, work, &alone);
+	free(work);
+	free(x);
+	return power;
+}
+
+/* The more the lengths differ, and the more dimensions, the smaller the power. */
+static void
+powers_follow_the_rows(void)
+{
+	float		few = chosen_power(8, 0, true, GRN_POWER_ROWS);
+	float		some = chosen_power(100, 0.2f, false, GRN_POWER_ROWS);
+	float		spread = chosen_power(100, 0.5f, false, GRN_POWER_ROWS);
+	float		wide = chosen_power(100, 1, false, GRN_POWER_ROWS);
+
+	CHECK(few >= 0.75f && some < few && spread < some && wide < spread && wide >= 1.0f / 32, "%g %g %g %g", few,
+		  some, spread, wide);
+	CHECK(chosen_power(100, 0, false, 500) == GRN_USUAL_POWER, "rows of one length");
+	CHECK(chosen_power(100, 1, false, 20) == GRN_USUAL_POWER, "few rows");
+}
+
 /*
  * An error across the row is in squared distances as a whole, and in inner products not at all.
  * A sketch's error is known of distances and products, and says as much of those as they vary.
@@ -289,6 +356,8 @@ main(void)
 	RUN(tables_are_consistent);
 	RUN(names_are_listed);
 	RUN(units_are_chosen);
+	RUN(places_have_every_power);
+	RUN(powers_follow_the_rows);
 	RUN(errors_are_the_metrics_own);
 	RUN(wider_forms_hold_more);
 	RUN(bounds_hold);

@@ -204,7 +204,7 @@ grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec)
 {
 	const GrnLayout *l = &new->layout;
 
-	*codec = (GrnCodec) {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit,
+	*codec = (GrnCodec) {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit, .power = new->meta.power,
 						 .mean = new->codec, .basis = new->codec + l->dim};
 	memcpy(codec->steps, new->meta.steps, sizeof(codec->steps));
 	grn_codec_set_metric(codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);

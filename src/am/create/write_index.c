@@ -675,6 +675,7 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	}
 	if (new->meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
 		new->meta.norm_unit = r->norm_unit;
+	new->meta.power = r->power;
 	new->report.rows = build->rows;
 	new->report.threads = build->spec.threads;
 	new->report.seconds[GRNND_STEP_COLLECT] = (float) build->collect_seconds;

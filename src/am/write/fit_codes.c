@@ -193,6 +193,24 @@ norm_unit(const Fit *f)
 	return (float) grn_metric_norm_unit(f->ix.key.metric, counts);
 }
 
+/* The power of places, by the sample. */
+static float
+choose_power(const Fit *f, GrnParallel *alone)
+{
+	uint32		n = Min(f->nrows, GRN_POWER_ROWS);
+	float	   *work;
+	float		power = f->ix.key.metric->power;
+
+	if (f->ix.key.metric->unit_of_rows)
+	{
+		work = palloc((Size) n * n * sizeof(float));
+		power = grn_choose_power(f->rows, f->nrows / n * f->stride, n, f->ix.meta.dim,
+								 f->ix.meta.norm_unit, power, work, alone);
+		pfree(work);
+	}
+	return power;
+}
+
 /* Fits f->ix.codec to the sample. */
 static void
 fit_codec(Fit *f)
@@ -213,9 +231,9 @@ fit_codec(Fit *f)
 	if (grn_is_scaled(f->ix.key.metric->embedding))
 	{
 		meta->norm_unit = norm_unit(f);
+		meta->power = choose_power(f, &alone.base);
 		for (uint32 i = 0; i < f->nrows; i++)
-			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit,
-							 f->ix.key.metric->power);
+			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit, meta->power);
 	}
 	fit.embedding = f->ix.key.metric->embedding;
 	fit.kind = f->ix.key.metric->codes;
@@ -224,6 +242,7 @@ fit_codec(Fit *f)
 	f->ix.codec = grn_codec_fit(&fit, &alone.base, model,
 								palloc_extended(grn_codec_fit_bytes(&fit), MCXT_ALLOC_HUGE),
 								&meta->held);
+	f->ix.codec.power = meta->power;
 	grn_codec_set_metric(&f->ix.codec, f->ix.key.metric, meta->norm_unit);
 	meta->norm_unit = f->ix.codec.norm_unit;
 	memcpy(meta->steps, f->ix.codec.steps, sizeof(meta->steps));
@@ -288,6 +307,8 @@ begin_filling(Fit *f)
 	fit_codec(f);
 	if (!grnnd_fit_judge_codes(f))
 	{
+		/* an index without codes has places too */
+		before.power = f->ix.meta.power;
 		f->ix.meta = before;
 		return false;
 	}

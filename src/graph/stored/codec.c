@@ -151,7 +151,8 @@ grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_un
 
 	codec->short_basis = NULL;
 	codec->kind = kind;
-	codec->power = metric->power;
+	if (codec->power == 0)
+		codec->power = metric->power;
 	codec->own = metric->own_codes;
 	codec->own_places = grn_is_scaled(metric->embedding) ? GRN_EXACT_PLACES : GRN_EXACT_L2;
 	if (kind != GRN_CODES_ROWS)

@@ -42,9 +42,9 @@ typedef struct GrnCodec
 	const float *basis;			/* [k][dim], orthonormal rows (k > dim: orthonormal columns) */
 	const int16_t *short_basis; /* the basis in 16 bits by grn_codec_shorten(), for queries; or
 								 * NULL */
+	float		power;			/* power of places of scaled rows (space.h); 0: the metric's */
 	/* set by grn_codec_set_metric(): */
 	GrnCodeKind kind;
-	float		power;			/* power of places (space.h) */
 	GrnEstimated own;			/* if codes are rows: the kind of distance of a query and a row */
 	GrnEstimated own_places;	/* and of the places of two rows */
 	float		length_unit;	/* unit of lengths in factors */

@@ -61,8 +61,8 @@ grn_query_begin(GrnSearch *s, const float *q)
 	{
 		to->place = s->store->alloc(s->store, 2 * (size_t) l->dim * sizeof(float));
 		memcpy(to->place, q, l->dim * sizeof(float));
-		to->scale = grn_scale(grn_norm2(q, l->dim), codec->norm_unit, p->metric->power);
-		grn_place(to->place, l->dim, codec->norm_unit, p->metric->power);
+		to->scale = grn_scale(grn_norm2(q, l->dim), codec->norm_unit, codec->power);
+		grn_place(to->place, l->dim, codec->norm_unit, codec->power);
 	}
 }
 
@@ -83,7 +83,7 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	const GrnLayout *l = s->p.layout;
 	double		norm2 = grn_own_norm2(l, vec) - (double) error * error;
 	GrnScale	row = grn_scale(norm2 > 0 ? norm2 : 0, s->p.codec->norm_unit,
-								s->p.metric->power);
+								s->p.codec->power);
 	float		ip = -grn_query_compare(s->p.metric->comparison, l->form, s->query.packed, vec, l->dim);
 	float		l2 = s->query.scale.norm2 + row.norm2 - 2 * s->query.scale.scale * (row.scale * ip);
 
@@ -106,7 +106,7 @@ stored_distance(const GrnSearch *s, const void *vec, float error)
 
 		grn_own_load(l, vec, row);
 		grn_place(row, l->dim, s->p.codec->norm_unit,
-				  s->p.metric->power);
+				  s->p.codec->power);
 		return grn_dist->l2_f32(s->query.place, row, l->dim);
 	}
 	if (s->query.packed != NULL)
