@@ -141,7 +141,8 @@ my $of_t = $path;
 $path = path_of('later_e');
 $node->stop;
 my $later = slurp_file($path);
-change_meta(\$later, 680, "\xFF" x 60);
+change_meta(\$later, 680, "\xFF" x 4);
+change_meta(\$later, 688, "\xFF" x 52);
 substr($later, PAYLOAD + 1344, 6816) = "\xA5" x 6816;
 write_file($later);
 $node->start;
@@ -151,7 +152,7 @@ is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('later_e', tr
 $node->stop;
 $later = slurp_file($path);
 is(metapage($later)->{fit_state}, 0, 'features to ignore: codes were fitted');
-ok(substr($later, PAYLOAD + 680, 60) eq "\xFF" x 60 && substr($later, PAYLOAD + 1344, 6816) eq "\xA5" x 6816,
+ok(substr($later, PAYLOAD + 680, 60) eq "\xFF" x 4 . "\0" x 4 . "\xFF" x 52 && substr($later, PAYLOAD + 1344, 6816) eq "\xA5" x 6816,
 	'features to ignore: writers keep their bytes');
 $path = $of_t;
 damaged('dimensions', PAYLOAD + 20, pack('L', 25), $corrupt, '.*checksum of the metapage');
