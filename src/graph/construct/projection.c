@@ -15,6 +15,11 @@
 #include "graph/stored/codec_fit.h"
 
 #define MAX_DIMS GRN_MAX_CODE_DIMS
+/*
+ * 20,000 sentences, image patches and rows in clusters of 20, recall at ef 40: within .002 with
+ * ENERGY .9 and .975, with ENERGY_LEAST .5 and .95, with CLIP 3 and 12, and with 4,096 and 16,384
+ * rows of the sample.
+ */
 #define ENERGY 0.95f			/* share of the variance that the directions should keep */
 #define ENERGY_LEAST 0.80f		/* if the directions keep less, all coordinates become bytes */
 #define SAMPLE 8192				/* the most rows of the sample of a fit */
