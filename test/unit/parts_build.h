@@ -141,7 +141,7 @@ check_navigable(const Data *d, Built *b)
 	void	   *work = malloc(grn_connect_bytes(d->rows.n));
 
 	check_built(d, b);
-	grn_make_graph_navigable(grn_metric(GRN_L2), 0, &d->rows, &b->graph, 0, asked.seed, grn_pool_parallel(pool));
+	grn_make_graph_navigable(grn_metric(GRN_L2), &(GrnPrepared) {0}, &d->rows, &b->graph, 0, asked.seed, grn_pool_parallel(pool));
 	CHECK(grn_graph_check(&b->graph, 0, b->graph.n, &bad) == NULL, "vertex %u", bad);
 	CHECK(grn_reachable(&b->graph, 0, NULL, work) == d->rows.n, "not all reachable");
 	free(work);
