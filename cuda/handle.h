@@ -45,12 +45,13 @@ struct Plan
 	size_t digests, order, norms, pool, pool_count, inbox[2], inbox_count[2], list,
 		list_count;
 	size_t scratch;		 /* scratch of the projection and the order; overlaps pool and
-								 * inbox[0] */
+						  * inbox[0] */
 	size_t bare_digests; /* digests in the caller's order; overlaps inbox[1] */
 	size_t members;		 /* [n] ids of rows, for builds from digests */
 	size_t flag;		 /* one 32-bit number */
 	size_t counts;		 /* [n] lengths of the lists */
-	size_t total; /* bytes of the arena, which does not include the caller's rows */
+	size_t total;		 /* bytes of the arena, which does not include the caller's
+						  * rows */
 };
 
 /* Rows of more dimensions are projected to this many directions. */
@@ -67,27 +68,27 @@ struct GrnGpu
 	cudaEvent_t mark[4];  /* the start, and the ends of conversion, descent and finish */
 	cudaEvent_t round[2]; /* the ends of the last two rounds */
 
-	bool	 begun; /* the arena belongs to the build of the last grn_gpu_begin() */
-	uint64_t n;
-	uint32_t dim;
-	GrnGraphParams
-				  params; /* params of grn_gpu_begin(), with defaults in place of zeros */
-	GrnGpuOptions options; /* options of grn_gpu_begin() */
-	Plan		  plan;
-	uint64_t	  limit;	  /* the most device bytes of this build */
-	uint8_t		 *d_arena;	  /* [arena] */
-	uint64_t	  arena;	  /* bytes of d_arena */
-	float		 *d_own_rows; /* [n][dim] rows copied from the host; NULL: none */
-	const float	 *d_rows;	  /* [n][dim]: d_own_rows, or the caller's */
-	bool		  overridden; /* builds use override_ instead of tuning_for() */
-	Tuning		  override_;
-	float		  upload;		 /* seconds in grn_gpu_rows() */
-	bool		  digested;		 /* the arena has digests */
-	bool		  named;		 /* the arena has members */
-	Lists		  built;		 /* the graph, in the arena; NULL: none */
-	Digests		  built_digests; /* digests of the graph's vertices, if digests.n = n */
-	uint32_t	 *d_built_rows;	 /* [n] row of each vertex of built_digests */
-	uint64_t	  peak;			 /* the most device bytes since the last grn_gpu_peak() */
+	bool		   begun; /* the arena belongs to the build of the last grn_gpu_begin() */
+	uint64_t	   n;
+	uint32_t	   dim;
+	GrnGraphParams params;	/* params of grn_gpu_begin(), with defaults in place of
+							 * zeros */
+	GrnGpuOptions  options; /* options of grn_gpu_begin() */
+	Plan		   plan;
+	uint64_t	   limit;	   /* the most device bytes of this build */
+	uint8_t		  *d_arena;	   /* [arena] */
+	uint64_t	   arena;	   /* bytes of d_arena */
+	float		  *d_own_rows; /* [n][dim] rows copied from the host; NULL: none */
+	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
+	bool		   overridden; /* builds use override_ instead of tuning_for() */
+	Tuning		   override_;
+	float		   upload;		  /* seconds in grn_gpu_rows() */
+	bool		   digested;	  /* the arena has digests */
+	bool		   named;		  /* the arena has members */
+	Lists		   built;		  /* the graph, in the arena; NULL: none */
+	Digests		   built_digests; /* digests of the graph's vertices, if digests.n = n */
+	uint32_t	  *d_built_rows;  /* [n] row of each vertex of built_digests */
+	uint64_t	   peak; /* the most device bytes since the last grn_gpu_peak() */
 
 	/* State of builds in parts, and of builds from the digests of an earlier build (parts.cu). */
 	uint64_t	  batch;	  /* rows that are digested or merged at a time */
@@ -120,7 +121,6 @@ struct RawRow
 	GrnNumbers numbers;
 	uint32_t   bytes, head, scale;
 };
-
 /* expand.cu: converts n rows in d_raw [n][row.bytes] to floats, d_rows [n][dim]. */
 RawRow		raw_row_of(const GrnGpuSource &source);
 cudaError_t launch_expand(const Device &device, const uint8_t *d_raw, const RawRow &row,
@@ -133,7 +133,6 @@ enum DigestSize
 	DIGESTS_MORE, /* MORE_DIMS directions in bytes */
 	DIGESTS_WIDE  /* binary16 */
 };
-
 /* plan.cu: makes the layout of a build.  gpu may override the tuning; NULL: no override. */
 Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, DigestSize size);

@@ -12,13 +12,14 @@
 
 #include "handle.h"
 
-constexpr uint64_t DIGESTING_BYTES =
-	(uint64_t) 64 << 20; /* bytes of rows (as floats) that are digested at a time */
-constexpr uint64_t MERGE_BATCH = 65536; /* rows that a merge takes at a time, at most */
-constexpr uint64_t MERGE_BATCHES =
-	32; /* a merge has at least this many batches, so that copies
-										 * and kernels overlap */
-constexpr uint64_t LEAST_BATCH = 256; /* rows of a batch at least */
+constexpr uint64_t DIGESTING_BYTES = (uint64_t) 64
+									 << 20; /* bytes of rows (as floats) that are
+											 * digested at a time */
+constexpr uint64_t MERGE_BATCH = 65536;		/* rows that a merge takes at a time, at
+											 * most */
+constexpr uint64_t MERGE_BATCHES = 32;		/* a merge has at least this many batches,
+											 * so that copies and kernels overlap */
+constexpr uint64_t LEAST_BATCH = 256;		/* rows of a batch at least */
 
 static RowFormat
 format_of(const GrnGpuFit *fit)
@@ -290,9 +291,9 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
 	uint32_t n = cells->n, dim = cells->dim, width = padded_dims(dim);
 	size_t	 bytes = cells_floats(cells) * sizeof(float);
-	float	*h =
-		(float *) calloc(1, bytes); /* centers [n][width], then mean, bias and across */
-	float *h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
+	float	*h = (float *) calloc(1, bytes); /* centers [n][width], then mean, bias and
+											  * across */
+	float	*h_mean = h + (size_t) n * width, *h_bias = h_mean + width,
 		  *h_across = h_bias + n;
 
 	if (!h)

