@@ -4,7 +4,7 @@
   bench.py --pg-config PG_CONFIG --images BSDS500.tar --rows 1000000,10000000,100000000 --work FOLDER --out RESULTS
 
 Rows are SIFT descriptors of the photographs (or, with --base FOLDER, those of base.fbin) as halfvec or --type vector, and beyond their
-number the same with noise.  One table grows from each number of rows to the next, and of each number each --with is built in turn:
+number the same with noise; with --fingerprint all rows and queries are drawn, as like them as fingerprint.py makes rows.  One table grows from each number of rows to the next, and of each number each --with is built in turn:
 the storage parameters of an index, "layout = compact" if none is given.  For each it reports: COPY by as many sessions as cores;
 what grnnd_build_estimate() says; CREATE INDEX with its phases, its memory, the longest stretch in which only one thread is at work,
 how each phase's progress moves; what bounds it (a parallel scan that computes distances, the disk's rate); recall@10 at several ef
@@ -482,6 +482,7 @@ def main():
     parser.add_argument("--pg-config", required=True)
     parser.add_argument("--images", help="photographs: a folder, or a tar")
     parser.add_argument("--base", help="instead: a folder of base.fbin and query.fbin")
+    parser.add_argument("--fingerprint", action="store_true", help="draw all rows and queries from a fingerprint of these (PyTorch)")
     parser.add_argument("--type", choices=["halfvec", "vector"], default="halfvec")
     parser.add_argument("--with", dest="options", action="append", metavar="'NAME = VALUE, ...'",
                         help="storage parameters of an index, once for each (layout = compact)")

@@ -214,7 +214,12 @@ def make(args, sizes, scratch, work, wanted, ready, room):
     since = time.time()
     base, query = of_folder(args.base) if args.base else of_photographs(args.images, scratch)
     floats = args.type == "vector"
-    maker = (Gpu if args.device == "gpu" else Cores)(base, query, floats)
+    if args.fingerprint:
+        from fingerprint import Drawn
+        maker = Drawn(base, query, floats)
+        query = maker.queries
+    else:
+        maker = (Gpu if args.device == "gpu" else Cores)(base, query, floats)
     piece = PIECE_BYTES // row_type(base.shape[1], floats).itemsize
     print(f"{len(base):,} rows of {base.shape[1]} dimensions, {len(query):,} queries, on the {args.device}: {time.time() - since:.1f} s",
           flush=True)
