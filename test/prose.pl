@@ -1,5 +1,5 @@
-# prose.pl - reads the pages for users (README.md, doc/, CHANGELOG.md, CONTRIBUTING.md) and prints
-# "ok NAME", or the places that break a rule and "not ok NAME".
+# prose.pl - reads the pages for users (README.md, doc/, CHANGELOG.md, SECURITY.md) and for contributors
+# (CONTRIBUTING.md, each README.md of test/) and prints "ok NAME", or the places that break a rule and "not ok NAME".
 # prose.pl --words prints the words and the share of pointing words of each page.
 use strict;
 use warnings;
@@ -14,7 +14,8 @@ my $most_words = 20000;	# of README.md and doc/, all of them
 my ($least_guide, $most_guide) = (300, 900);	# words of a how-to guide, its commands included
 
 # Pages with measurements; a rule elsewhere has none.
-my %measured = map { $_ => 1 } qw(README.md CONTRIBUTING.md doc/grnnd-figures.md doc/grnnd-sizing.md doc/grnnd-comparison.md);
+my @tests = sort map { glob "$_/README.md" } 'test', 'test/*', 'test/*/*';
+my %measured = map { $_ => 1 } @tests, qw(README.md CONTRIBUTING.md doc/grnnd-figures.md doc/grnnd-sizing.md doc/grnnd-comparison.md);
 
 my %points = map { $_ => 1 } qw(it its that those these this them they which what such so
 	there then one ones others other else where whose);
@@ -52,7 +53,7 @@ sub check_sentences
 	}
 }
 
-my @pages = ('README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', sort glob 'doc/*.md');
+my @pages = (qw(README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md), @tests, sort glob 'doc/*.md');
 for my $page (@pages)
 {
 	my $source = slurp($page);
@@ -141,6 +142,18 @@ my $figures = slurp('doc/grnnd-figures.md');
 my ($table) = slurp('README.md') =~ /^(\|.*?)^$/ms;
 my @numbers = grep { $figures !~ /(?<![\d.,])\Q$_\E(?![\d]|[.,]\d)/ } ($table // '') =~ /(?<![\w.,])(\d[\d.,]*\d|\d)(?![\w])/g;
 
+# Contributors find the promise of every Perl test, and only of tests that exist.
+my $promises = slurp('test/README.md');
+my ($perl_tests) = $promises =~ /^## Perl tests.*?\n(.*?)^## /ms;
+my %named = map { $_ => 1 } map { /`(\w+)`/g } ($perl_tests // '') =~ /^\| ([^|]*) \|/mg;
+my @strange = grep { !delete $named{$_} } map { m{(\w+)\.pl$} } glob 'test/t/*.pl';
+push @strange, keys %named;
+
+# Rows of decisions are short.
+my $most_row = 60;
+my @decisions = grep { /^\|/ } split /\n/, slurp('test/bench/decisions.md');
+my @long = grep { words(plain($_)) > $most_row } @decisions;
+
 my $status = 0;
 sub report
 {
@@ -156,4 +169,6 @@ report('measurements are on the pages for them', @{ $faults{measured} });
 report("README.md's table has numbers of the page of figures", @numbers);
 report('guides and pages have their length', @length);
 report('doc/grnnd.md names every page', @absent);
+report('test/README.md names every Perl test', @strange);
+report("decisions have $most_row words at most", @long);
 exit $status;
