@@ -140,10 +140,7 @@ begin_graph(Build &b)
 	return cudaSuccess;
 }
 
-/*
- * Reports a round to the caller.  Waits for the end of the round before, so that a
- * cancellation takes effect within one round.
- */
+/* Reports a round, after the end of the round before: a cancel waits for one round at most. */
 static cudaError_t
 report(Build &b)
 {

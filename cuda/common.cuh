@@ -35,10 +35,7 @@
 			return grn_try_rc; \
 	} while (0)
 
-/*
- * A launcher checks its arguments with this macro, and returns cudaErrorInvalidValue for
- * sizes that its kernels do not support.
- */
+/* A launcher's check of its arguments: cudaErrorInvalidValue for sizes that kernels cannot do. */
 #define GRN_REQUIRE(condition) \
 	do \
 	{ \
@@ -100,10 +97,7 @@ random_below(uint64_t bits, uint32_t bound)
 	return (uint32_t) (((bits & 0xffffffffu) * bound) >> 32);
 }
 
-/*
- * Places arrays in device memory one after the other from d_base on, each at a multiple
- * of 256 bytes.  With d_base NULL a Layout only counts the bytes.
- */
+/* Places arrays in device memory from d_base on, at multiples of 256 bytes; NULL: counts bytes. */
 struct Layout
 {
 	uint8_t *d_base = NULL;
@@ -331,9 +325,7 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
 /* tile.cu: one update round of every vertex whose inbox is not empty. */
 cudaError_t launch_update_round(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t keep);
-/*
- * tile.cu: a vertex's pool becomes the `keep` members of pool and inbox with the fewest occluders.
- */
+/* tile.cu: of a vertex's pool and inbox the `keep` members with the fewest occluders stay. */
 cudaError_t launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t keep);
 /*
@@ -362,32 +354,20 @@ cudaError_t launch_norms(const Device &device, const Digests &digests, uint32_t 
 cudaError_t launch_order(const Device &device, const Digests &digests,
 						 const StartSpace &space, uint32_t bins, uint64_t seed,
 						 uint32_t *d_order);
-/*
- * Copies digest d_order[i] to row i of d_rows [n][stride], and computes the squared norms
- * d_norms [n] of the copies.
- */
+/* Copies digest d_order[i] to row i of d_rows [n][stride], and computes their norms d_norms [n]. */
 cudaError_t launch_gather(const Device &device, const Digests &digests,
 						  const uint32_t *d_order, uint8_t *d_rows, uint32_t *d_norms);
-/*
- * Draws up to 32 random neighbors of each vertex.  The neighbors become the pools, or the
- * inboxes that the next round reads.
- */
+/* Draws up to 32 random neighbors of each vertex, as pools or as the next round's inboxes. */
 cudaError_t launch_random_edges(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t edges, uint64_t seed,
 								bool into_pool);
-/*
- * Compares each vertex with the `window` vertices around its position, and writes the
- * nearest to the inboxes that the next round reads.
- */
+/* Compares each vertex with `window` vertices around it; the next round reads the nearest. */
 cudaError_t launch_window(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t window);
 /* lists.cu */
 /* Sends each vertex to the inboxes of the nearest share rho of its pool. */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
-/*
- * Makes lists of the pools and, up to the length `fill`, of the nearest reverse edges in the
- * inboxes.  d_order: as for launch_near_digests().
- */
+/* Makes lists of the pools and, up to the length `fill`, of the nearest reverse edges. */
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
@@ -407,10 +387,7 @@ cudaError_t launch_near_digests(const Device &device, const Digests &digests,
 								const Lists &in, uint32_t degree, const uint32_t *d_order,
 								const Lists &out);
 /* project.cu */
-/*
- * Makes digests d_digests [n][stride] of rows of integers 0 to 255.  Sets *d_other to 1 if a
- * row has a different number, otherwise to 0.
- */
+/* Makes digests of rows of integers 0 to 255.  *d_other: 1 if a row has another number. */
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_digests,
 							int *d_other);

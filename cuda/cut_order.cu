@@ -258,10 +258,7 @@ find_direction(const Digests &digests, const uint32_t *d_vertex, uint32_t n,
 
 /* ---- large parts ---- */
 
-/*
- * Computes the direction of each part: d_w [nparts][EACH][WARP].  d_cuts [nparts] says
- * whether the part has a direction.  One block handles one part.
- */
+/* Computes the direction of each part: d_w [nparts][EACH][WARP], or none (d_cuts), by a block. */
 __global__ void
 __launch_bounds__(DIRECT_WARPS *WARP)
 	direct_kernel(const Cut cut, float *d_w, bool *d_cuts)
@@ -281,10 +278,7 @@ __launch_bounds__(DIRECT_WARPS *WARP)
 		d_cuts[part] = cuts;
 }
 
-/*
- * Computes d_keys [n], which sort the vertices by part, and within a part by position
- * along the part's direction.
- */
+/* Computes d_keys [n]: by part, and within a part by position along the part's direction. */
 __global__ void
 project_kernel(const Cut cut, const float *d_w, const bool *d_cuts, uint64_t *d_keys)
 {
@@ -425,10 +419,7 @@ identity_order_kernel(uint32_t n, uint32_t *d_vertex)
 		d_vertex[i] = i;
 }
 
-/*
- * Writes the position of each row.  d_row [n] is the row of each vertex; NULL: vertices
- * and rows have the same numbers.
- */
+/* Writes the position of each row.  d_row [n]: the row of each vertex; NULL: the same numbers. */
 __global__ void
 position_kernel(const uint32_t *d_vertex, uint32_t n, const uint32_t *d_row,
 				uint32_t *d_position)
@@ -439,10 +430,7 @@ position_kernel(const uint32_t *d_vertex, uint32_t n, const uint32_t *d_row,
 		d_position[d_row ? d_row[d_vertex[i]] : d_vertex[i]] = i;
 }
 
-/*
- * Returns the number of parts (a power of two) that one warp each can cut down to pages.
- * 0: no number of parts is possible.
- */
+/* Returns the number of parts (a power of two) that one warp each can cut to pages, or 0. */
 static uint32_t
 count_leaves(uint32_t pages, uint32_t per_page)
 {

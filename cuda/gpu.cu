@@ -13,10 +13,7 @@
 
 #include "handle.h"
 
-/*
- * Compute capability 8.0 (Ampere) is the first with the kernels' tensor core products and
- * asynchronous copies to shared memory.
- */
+/* Ampere is the first with the kernels' products on tensor cores and asynchronous copies. */
 constexpr int MIN_CAPABILITY = 80;
 /* Bytes of free device memory that builds leave to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
@@ -97,10 +94,7 @@ grn_gpu_count(int *count, GrnGpuError *err)
 /* Open handles of each device.  Devices from number GRN_MAX_GPUS on are not counted. */
 static std::atomic<int> handles[GRN_MAX_GPUS];
 
-/*
- * Creates the streams, events and staging buffers of a handle.  further: another handle
- * of the same device is open, so smaller staging buffers are enough.
- */
+/* Creates a handle's streams, events and buffers: smaller if `further` to another handle. */
 static cudaError_t
 open_streams(GrnGpu *gpu, bool further)
 {
@@ -313,10 +307,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	gpu->upload = 0;
 
 	gpu->digested = gpu->named = false;
-	/*
-	 * The steps of a build in parts follow each other, so a step reuses the arena of an
-	 * earlier step if the arena is large enough.
-	 */
+	/* A step of a build in parts reuses the arena of an earlier step if it is large enough. */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
 		gpu->begun = true;
@@ -329,10 +320,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 
 	if (status != GRN_GPU_OK)
 		return status;
-	/*
-	 * Only the plan counts here, without the rows: the caller's rows may be in device
-	 * memory already.  allocate_rows() counts rows that come from the host.
-	 */
+	/* Only the plan counts here: rows may be in device memory, or allocate_rows() counts them. */
 	if (gpu->plan.total > limit)
 		return gpu_no_memory(err, needed, limit);
 	status = gpu_allocate((void **) &gpu->d_arena, gpu->plan.total, needed, limit, err);
@@ -403,10 +391,7 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 	return GRN_GPU_OK;
 }
 
-/*
- * Copies rows [begin, end) to the two halves of d_raw [bytes] in turn.  The device
- * expands or digests one piece while the next piece is copied.
- */
+/* Copies rows to the two halves of d_raw [bytes] in turn, while the device expands the other. */
 static cudaError_t
 expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint64_t begin, uint64_t end,
 			uint8_t *d_raw, uint64_t bytes)

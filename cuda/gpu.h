@@ -49,10 +49,7 @@ typedef struct GrnGpuInfo
 /* The most dimensions of exact digests of bytes. */
 #define GRN_GPU_EXACT_DIMS 128
 
-/*
- * The format of the rows that a build receives.  grn_gpu_digest() makes digests.  Bits can
- * also be copied from the host's rows, by grn_gpu_rows_from().
- */
+/* The format of a build's rows.  grn_gpu_digest() makes digests; bits may be the rows' own. */
 typedef enum GrnGpuRows
 {
 	GRN_GPU_FLOATS = 0,
@@ -71,10 +68,7 @@ typedef struct GrnGpuOptions
 								 * free memory */
 	bool		fill;			/* lists are filled up to the degree with near neighbors of
 								 * neighbors */
-	/*
-	 * How often each vertex is compared with its neighbors' neighbors before edges are
-	 * chosen anew.  Joins improve the graph and double the time.  0: never.
-	 */
+	/* How often neighbors' neighbors are compared before edges are chosen anew.  0: never. */
 	uint32_t	joins;
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* dimensions of digests, from GrnGpuFit */
@@ -224,10 +218,7 @@ typedef struct GrnGpuFit
 	float	   *projection;		/* from malloc(); NULL for exact digests */
 } GrnGpuFit;
 
-/*
- * Completes a fit from a sample [n][dim].  The caller has set rows, few_directions and dim.
- * sample may be NULL for exact digests, which need no sample.
- */
+/* Completes a fit from a sample [n][dim], NULL for exact digests.  Rows and dim are set. */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
 								GrnGpuFit *fit, GrnGpuError *err);
 /* Returns the device bytes that a fit takes. */
@@ -253,10 +244,7 @@ extern GrnGpuStatus grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers,
 										  const GrnGpuFit *fit, const uint8_t *digests,
 										  int *failed, GrnGpuError *err);
 
-/*
- * How rows become digests, and the destinations of the digests: all keepers, on whatever
- * device digests are made.
- */
+/* How rows become digests, and the devices that keep the digests. */
 typedef struct GrnGpuDigesting
 {
 	const GrnGpuFit *fit;

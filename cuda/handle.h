@@ -8,18 +8,12 @@
 #include "common.cuh"
 #include "staging.h"
 
-/*
- * gpu.cu: functions that fill *err and return the error's status.  gpu_fail_cuda()
- * derives the status from a CUDA error.
- */
+/* gpu.cu: fill *err and return the error's status; gpu_fail_cuda() takes it from a CUDA error. */
 GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
 					  const char *detail);
 GrnGpuStatus gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what);
 GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
-/*
- * Allocates `bytes` of device memory.  On failure sets *d to NULL, and reports the bytes
- * that the whole step needs and the limit.
- */
+/* Allocates `bytes` of device memory, or *d = NULL and an error with `needed` and the limit. */
 GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t limit,
 						  GrnGpuError *err);
 
@@ -138,9 +132,7 @@ Plan make_plan(const GrnGpu *gpu, const GrnGraphParams *given,
 			   const GrnGpuOptions *options, uint64_t n, uint32_t dim, DigestSize size);
 /* plan.cu: returns the dimensions of digests. */
 uint32_t digest_dims_of(uint32_t dim);
-/*
- * plan.cu: returns the most dimensions that a fit may choose.  few: no more than digest_dims_of().
- */
+/* plan.cu: returns the most dimensions that a fit may choose.  few: at most digest_dims_of(). */
 uint32_t most_digest_dims(uint32_t dim, RowFormat format, bool few);
 /* plan.cu: returns the dimensions of digests of bits, 512, 1024 or 2048: whole segments. */
 uint32_t bit_digest_dims(uint32_t dim);

@@ -13,10 +13,7 @@ constexpr int MERGE_WORDS = 2;	 /* words of a digest (256 bytes at most) that on
 							    * holds */
 constexpr int MERGE_AT_ONCE = 4; /* digests that are loaded together */
 
-/*
- * Shared memory of one warp.  The space is as small as the degree allows, because shared
- * memory takes room from the first-level cache.
- */
+/* Shared memory of one warp, as small as the degree allows: it takes room from the L1 cache. */
 struct MergeSpace
 {
 	Key		 *s_key;	 /* [2 * degree] candidates, later occluded candidates */
@@ -191,10 +188,7 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 		__syncwarp();
 	}
 
-	/*
-	 * Merges the kept neighbors and the nearest refused candidates.  The position of a
-	 * key is the number of keys before the key in both sequences.
-	 */
+	/* Merges kept and nearest refused neighbors: a key's position counts the keys before it. */
 	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;
 	uint32_t *d_out = a.d_ids + (size_t) at * a.degree;
 

@@ -42,10 +42,7 @@ fit_floats(const GrnGpuFit *fit)
 	return basis_floats(fit) + padded_dims(fit->dim) + 1;
 }
 
-/*
- * Provides an arena of at least `bytes` bytes, and reuses the arena of the step before if
- * the arena is large enough.
- */
+/* Provides an arena of at least `bytes` bytes: the arena of the step before if large enough. */
 static GrnGpuStatus
 provide_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
@@ -282,10 +279,7 @@ struct DigestLayout : Layout
 	}
 };
 
-/*
- * Uploads the cells.  The mean of the centers is subtracted, because products of small
- * numbers have small rounding errors.
- */
+/* Uploads the cells less the mean of the centers: products of small numbers round less. */
 static cudaError_t
 upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 {
@@ -389,10 +383,7 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 	return GRN_GPU_OK;
 }
 
-/*
- * Makes digests of n rows in the arena, copies the digests to d_digests and all keepers,
- * and finds the rows' cells.
- */
+/* Makes digests of n rows in the arena and for all keepers, and finds the rows' cells. */
 static cudaError_t
 digest_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space, uint32_t n,
 			uint64_t at, uint8_t *d_digests, bool *other)

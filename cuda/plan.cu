@@ -67,10 +67,7 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
-	/*
-	 * The remaining third of a list is for reverse edges.  Of 36 edges, 24 chosen and 12
-	 * reverse edges have the best recall.
-	 */
+	/* Of 36 edges, 24 chosen and 12 reverse edges have the best recall. */
 	t.choose = p.degree * 2 / 3;
 	t.choose = t.choose < t.fill ? t.choose : t.fill - 1;
 	t.seed = p.seed;

@@ -53,10 +53,7 @@ struct RowsS8
 	{
 		return (Acc) max(ordinal, 1u) - norm_x;
 	}
-	/*
-	 * Returns a number that orders as (distance, column) does.  ordinal_of() returns the
-	 * ordinal of such a number.
-	 */
+	/* Returns a number that orders as (distance, column) does; ordinal_of() returns its ordinal. */
 	static __device__ inline int32_t pack(Acc partial, Acc norm_x, int32_t column)
 	{
 		return partial * (1 << COLUMN_BITS) + column;

@@ -13,10 +13,7 @@
 
 #include "staging.h"
 
-/*
- * One thread alone copies fewer bytes than COPY_ALONE, unless the copy gathers or
- * scatters ROWS_ALONE rows or more.
- */
+/* Fewer bytes are copied by one thread, unless ROWS_ALONE rows are gathered or scattered. */
 constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;
 
 namespace
@@ -71,10 +68,7 @@ repack(const Job &job, uint8_t *h_buffer, size_t first, size_t count)
 			memcpy(h + i * job.pitch, h_buffer + i * job.width, job.width);
 }
 
-/*
- * Copies pieces until no piece is left, as thread `me`.  `at` is the target of the
- * current call, for error reports.
- */
+/* Copies pieces until none is left, as thread `me`.  `at`: the current target, for errors. */
 cudaError_t
 work(Job &job, int me, int &at)
 {

@@ -57,10 +57,7 @@ template <int T> struct TileRows
 	uint32_t ordinal[T]; /* ordinal of the distance to the vertex */
 };
 
-/*
- * Scratch memory of a warp.  Two vertices have rows: one vertex is pruned while the rows
- * of the next are loaded.
- */
+/* Scratch memory of a warp: rows of the vertex that is pruned, and of the vertex that is loaded. */
 template <class Acc, int T, int IW> struct TileShared
 {
 	uint32_t	slot_id[T == 32	  ? WARP
@@ -95,10 +92,7 @@ quad_scatter_min(const int32_t (&v)[4], int t)
 	return min(mine, __shfl_xor_sync(FULL, odd ? a : b, 1));
 }
 
-/*
- * One lane's keys of a vertex, which are loaded two vertices ahead.  For tiles of 32 rows
- * `pool` has the pool's keys and behind them the inbox's keys.
- */
+/* A lane's keys of a vertex, loaded two ahead.  Tiles of 32 rows: the pool's, then the inbox's. */
 template <int IW> struct Fetched
 {
 	Key pool;
@@ -214,9 +208,7 @@ sorted_neighbors(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, i
 	return m;
 }
 
-/*
- * Starts the copy of m rows to s_digests [T][stride], with pieces at the positions of piece_at().
- */
+/* Starts the copy of m rows to s_digests [T][stride]; piece_at() has the places of the pieces. */
 template <int SEG, int T>
 __device__ inline void
 stage_rows(const TileArgs &a, const TileRows<T> &rows, int m, uint8_t *s_digests,
@@ -327,10 +319,7 @@ struct Occluders
 	uint32_t of1a, of1b; /* occluders of row1, among rows 0 to 31 and rows 32 to 63 */
 };
 
-/*
- * Finds the occluders of each row x: each nearer y with d(x, y) < d(v, x).  Replaces the
- * sums by partial distances, and writes the squared norms to s.norm.
- */
+/* Finds the occluders of each row x: each nearer y with d(x, y) < d(v, x).  s.norm: norms. */
 template <class P, int T, int IW>
 __device__ inline Occluders
 occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,

@@ -38,10 +38,7 @@ struct JoinShared
 	uint32_t ordinal[WARP * 2];		   /* ordinals of pending keys */
 };
 
-/*
- * The nearest vertices so far: two sort keys in each lane, sorted over the warp.  Slots
- * of keys are positions in JoinShared.id.
- */
+/* The nearest vertices so far: two sorted keys a lane; their slots are in JoinShared.id. */
 struct NearestVertices
 {
 	uint32_t lo, hi;
@@ -120,10 +117,7 @@ ordinal_of(const Digests &digests, uint32_t v, typename P::Acc norm_v, uint32_t 
 	return P::ordinal(P::partial(P::from_bits(digests.d_norms[id]), sum[0]) + norm_v);
 }
 
-/*
- * Merges up to 32 of the pending keys into the nearest keys, and sets nearest.limit to
- * the distance of the key number `want`.
- */
+/* Merges up to 32 pending keys into the nearest, and sets nearest.limit to key number `want`. */
 __device__ inline void
 merge_pending(JoinShared &s, NearestVertices &nearest, int want, int lane)
 {
@@ -212,10 +206,7 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 	__syncwarp();
 	for (int i = 0; i <= sources; i++)
 	{
-		/*
-		 * The vertex's own list comes first, then its neighbors' lists.  The next list
-		 * is loaded during the work on the current list.
-		 */
+		/* The vertex's own list comes first, then its neighbors', each loaded one ahead. */
 		uint32_t id = list, source = __shfl_sync(FULL, own, i & 31);
 
 		if (i < sources)

@@ -28,10 +28,7 @@ constexpr int PAPER_WARPS = 4;
 constexpr int PAPER_THREADS = PAPER_WARPS * WARP;
 /* Floats of each row that shared memory holds at a time. */
 constexpr uint32_t CHUNK = 32;
-/*
- * Words between the starts of two rows in shared memory.  With 4 words of padding, eight
- * lanes that read 16 bytes each use 32 different banks.
- */
+/* Words between rows in shared memory: with 4 of padding, eight lanes use 32 banks. */
 constexpr uint32_t CHUNK_STRIDE = CHUNK + 4;
 /* Distances that a lane sums up at a time for each of its columns. */
 constexpr int SUMS = 32;
@@ -401,10 +398,7 @@ __launch_bounds__(WARPS *WARP) paper_update_kernel(UpdateArgs a)
 	warp_insert_all(a.d_write + (size_t) v * a.r, &a.d_write_count[v], a.r, mine, lane);
 }
 
-/*
- * Section 3.6: inserts reverse edges for rho * count entries of each pool, either the
- * nearest entries or the first slots.
- */
+/* Section 3.6: inserts reverse edges for rho * count entries, the nearest or the first slots. */
 __global__ void
 __launch_bounds__(PAPER_THREADS)
 	paper_reverse_kernel(const Key *d_from, const uint32_t *d_from_count, uint32_t n,
@@ -570,10 +564,7 @@ launch_paper_update(cudaStream_t stream, const float *d_rows, uint32_t n, uint32
 	return cudaSuccess;
 }
 
-/*
- * The kernel reads a copy of the pools.  Without a copy, a warp could offer an entry that
- * another warp has just inserted.
- */
+/* The kernel reads a copy, so that no warp offers an entry that another has just inserted. */
 cudaError_t
 launch_paper_reverse(cudaStream_t stream, uint32_t n, const PaperSpace &space, uint32_t r,
 					 float rho, GrnReverse selection)

@@ -41,10 +41,7 @@ extern "C"
 		bool		   prune; /* lists are pruned by the RNG rule at the end */
 	} GrnPaperOptions;
 
-	/*
-	 * Replaces zeros in params by the paper's values.  The default degree is r because
-	 * the paper's lists are the pools.
-	 */
+	/* Replaces zeros in params by the paper's values.  The degree is r: lists are the pools. */
 	static inline void grn_paper_defaults(GrnGraphParams *params)
 	{
 		params->r = params->r ? params->r : 32;

@@ -68,10 +68,7 @@ write_entry(Key *d_entry, Key entry)
 	atomicExch((unsigned long long *) d_entry, (unsigned long long) entry);
 }
 
-/*
- * Algorithm 6: inserts an entry into a pool, d_pool [r].  If another warp changes the
- * pool at the same time, the function reads the pool again.
- */
+/* Algorithm 6: inserts an entry into d_pool [r], which is read again if another warp changed it. */
 __device__ inline void
 warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 {
@@ -220,10 +217,7 @@ sort_entries(Key *s_entry, uint32_t count, int lane)
 	__syncwarp();
 }
 
-/*
- * Drops each entry whose id is also in an earlier slot.  Returns the number of remaining
- * entries.  count <= W * WARP.
- */
+/* Drops entries whose id is in an earlier slot.  Returns the rest's number.  count <= W * WARP. */
 template <int W = GRN_PAPER_MOST_R / WARP>
 __device__ inline uint32_t
 drop_repeated(Key *s_entry, uint32_t count, int lane)

@@ -43,10 +43,7 @@ drop_set(BitmapState *state)
 	state->made = false;
 }
 
-/*
- * Does EvalPlanQual test a row of this table?  Tables of a subquery in an expression are scanned as
- * ever.
- */
+/* Does EvalPlanQual test a row of this table?  Tables of a subquery are scanned as ever. */
 static bool
 has_row(const EPQState * epq, Index relation)
 {

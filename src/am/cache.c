@@ -430,10 +430,7 @@ new_hints(MemoryContext context, uint32 n)
 	return hints;
 }
 
-/*
- * Gives an entry the number of hints for an index of `blocks` blocks.  Does nothing if the entry
- * has enough hints, or if the budget would be exceeded.
- */
+/* Grows an entry's hints for an index of `blocks` blocks, unless the budget forbids. */
 static void
 grow_hints(CacheEntry *entry, BlockNumber blocks)
 {
@@ -537,10 +534,7 @@ fill_entry(Relation index, CacheEntry *entry)
 	entry->filled = true;
 }
 
-/*
- * Frees the least recently used descriptions until the cache is within its limit.  Descriptions
- * used by the current transaction are at the list's front.
- */
+/* Frees the least recently used descriptions; those of the transaction are at the front. */
 static void
 evict(void)
 {
@@ -697,10 +691,7 @@ renew_entry(Relation index)
 	return entry;
 }
 
-/*
- * rd_amcache holds only the key of the entry, because the relcache frees rd_amcache when the
- * relation changes, and the entry may be freed earlier.
- */
+/* rd_amcache has the entry's key alone, because relcache and cache free at different times. */
 static CacheEntry *
 find_entry(Relation index)
 {

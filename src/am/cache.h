@@ -22,19 +22,13 @@ extern const GrnndIndex *grnnd_index_anew(Relation index);
  * index functions, because such functions may scan other indexes.
  */
 extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
-/*
- * Do the lists on disk still match this description?  If they do not, the next call of
- * grnnd_index() reads the metapage.
- */
+/* Do the lists on disk match this description?  If not, grnnd_index() reads the metapage. */
 extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
 /* Does the current metapage say that a fit is giving records their codes? */
 extern bool grnnd_is_filling(Relation index);
 /* The correct checksum of the metapage. */
 extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
-/*
- * Does an undamaged metapage of this format have features that this version does not know?  False
- * for a damaged metapage.
- */
+/* Does an undamaged metapage of this format have features that this version does not know? */
 extern bool grnnd_has_unknown_features(const GrnndMeta *meta);
 /*
  * Checks a metapage of this format in a file of `blocks` blocks.  Returns NULL and the records'

@@ -137,10 +137,7 @@ grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page
 	return true;
 }
 
-/*
- * Hash of the code, factor and signature.  All edges to a node must have the hash of the node's
- * record.
- */
+/* Hash of code, factor and signature, by which all edges to a node must match its record. */
 static uint32
 hash_edge(const IndexCheck *c, const GrnEdge *edge)
 {

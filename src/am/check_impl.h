@@ -29,10 +29,7 @@ typedef struct IndexCheck
 	TupleTableSlot *slot;
 	BlockNumber heap_blocks;
 	uint32		limit;			/* upper bound of ids */
-	/*
-	 * marks of ids from first_mark on: a record's state, and a hash of a node's code, factor and
-	 * signature
-	 */
+	/* marks from id first_mark on: a record's state, a hash of code, factor and signature */
 	uint32	   *marks;			/* [nmarks] */
 	uint32		first_mark;
 	uint32		nmarks;
@@ -47,10 +44,7 @@ typedef struct IndexCheck
 	char	   *spanning;		/* buffer for an own vector of several pages */
 	char	   *chain_page;		/* a copy of block chain_block, if that is valid */
 	BlockNumber chain_block;
-	/*
-	 * rows: (block << 16 | offset, id of the record with the TID, hash of the values beside the
-	 * TID, digest by GrnndOwn)
-	 */
+	/* rows: (block << 16 | offset, id of the record, hash of the values, digest by GrnndOwn) */
 	Tuplesortstate *tids;
 	TupleTableSlot *tid_slot;
 	GrnndOwn   *own;			/* with heapallindexed: compares own vectors with rows; else NULL */
@@ -79,10 +73,7 @@ extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
 
 /* Begins the sort of heap TIDs with `memory` bytes. */
 extern void grnnd_begin_tids(IndexCheck *c, Size memory);
-/*
- * Adds a heap TID of a record to the sort.  attrs: [attr_bytes] values beside the TID; digest: of
- * the record's own vector, or GRNND_NO_DIGEST.
- */
+/* Adds a record's TID to the sort.  attrs: [attr_bytes]; digest: of the own vector, or none. */
 extern void grnnd_put_tid(IndexCheck *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest);
 /* With heapallindexed: adds the heap TIDs of the table. */
 extern void grnnd_check_heap(IndexCheck *c);

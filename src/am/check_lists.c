@@ -215,10 +215,7 @@ check_guide(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/*
- * Is a node in the list of a rank?  A fit may have put the node into the list of rows with many
- * elements instead.
- */
+/* Is a node in the list of a rank, or in the list of rows with many elements instead? */
 static bool
 is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
 {

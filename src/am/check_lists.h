@@ -21,9 +21,7 @@ extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSig
 							  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot,
 							  GrnndReportFn report, void *arg, GrnndSet *unlisted);
 
-/*
- * Is the node's signature the signature of its own TIDs' values?  GRN_SIG_ANY matches every value.
- */
+/* Is the node's signature made of its own TIDs' values?  GRN_SIG_ANY matches every value. */
 extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,
 								 const GrnRecord *rec);
 

@@ -20,15 +20,9 @@ extern GrnndOwn *grnnd_own_begin(Relation index, const GrnndIndex *ix);
 extern void grnnd_own_end(GrnndOwn *own);
 /* The digest of a stored vector [vec_bytes] and its error. */
 extern uint64 grnnd_own_digest(GrnndOwn *own, const void *vec, float error);
-/*
- * Computes the digest that the record of a row with this value must have.  Returns false if the
- * row is not indexed.
- */
+/* Computes the digest of a row with this value.  Returns false if the row is not indexed. */
 extern bool grnnd_own_wanted(GrnndOwn *own, Datum value, uint64 *digest);
-/*
- * Do a stored vector and its error belong to a row of the table?  Allows for the arithmetic of
- * other processors.
- */
+/* Do a stored vector and its error belong to a row of the table, by any processor's arithmetic? */
 extern bool grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float error);
 
 #endif							/* GRNND_CHECK_OWN_H */

@@ -147,9 +147,7 @@ report_missing(IndexCheck *c, uint64 tid)
 				 (BlockNumber) (tid >> 16), (OffsetNumber) (tid & 0xFFFF));
 }
 
-/*
- * Compares all heap TIDs in their order; a TID of the table comes before its record in the index.
- */
+/* Compares all heap TIDs in order; a TID of the table comes before its record in the index. */
 void
 grnnd_check_tids(IndexCheck *c)
 {

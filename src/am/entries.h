@@ -20,10 +20,7 @@ typedef struct GrnndEntries
 
 /* Allocates the struct and reads the entry page. */
 extern GrnndEntries *grnnd_get_entries(Relation index, const GrnndIndex *ix);
-/*
- * Changes the entry page under its exclusive lock.  fn edits the entries and returns true if they
- * must be written.
- */
+/* Changes the entry page under its exclusive lock.  fn returns true if it must be written. */
 typedef bool (*GrnndEntriesFn) (GrnndEntries *entries, void *arg);
 extern bool grnnd_change_entries(Relation index, const GrnndIndex *ix,
 								 GrnndEntriesFn fn, void *arg);

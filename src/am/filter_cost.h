@@ -68,10 +68,7 @@ typedef struct GrnndListWork
 extern GrnndListWork grnnd_list_work(const GrnndIndex *ix, GrnndListSize size, uint32 pieces, double ef);
 /* The cost of a visit by a list. */
 extern double grnnd_list_visit_cost(const GrnLayout *l);
-/*
- * The size of the list of one value with n of the index's rows, as a build makes lists.
- * GRNND_ATTR_ARRAY: of several lists.
- */
+/* The size of the list of a value with n rows, as a build makes lists; of an array, of several. */
 extern GrnndListSize grnnd_size_of_list(const GrnndIndex *ix, GrnndAttrKind kind, double n, double rows);
 
 #endif							/* GRNND_FILTER_COST_H */

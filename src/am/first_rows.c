@@ -26,10 +26,7 @@ has_limit(const Query *parse)
 	return limit != NULL && !(IsA(limit, Const) && ((const Const *) limit)->constisnull);
 }
 
-/*
- * The order of the rows at a level of the query: a pathkey of the planner, or a column of the
- * subquery below.
- */
+/* The order of the rows at a level of the query: a pathkey, or a column of the subquery below. */
 typedef struct RowOrder
 {
 	const		PathKey *key;	/* NULL: ordered by the column */
@@ -102,10 +99,7 @@ window_streams(PlannerInfo *root, const WindowClause * window, const List *funct
 	if (!sorts_as(root, list_concat_copy(window->partitionClause, window->orderClause), order,
 				  &sorted))
 		return false;
-	/*
-	 * A frame of peers without a sort key contains all rows.  An offset may reach beyond the rows
-	 * of the index.
-	 */
+	/* A frame of peers without a sort key has all rows.  An offset may pass the index's rows. */
 	bounded = (window->frameOptions & (FRAMEOPTION_END_UNBOUNDED_FOLLOWING | FRAMEOPTION_END_OFFSET_FOLLOWING)) == 0 &&
 		(sorted || (window->frameOptions & FRAMEOPTION_ROWS) != 0);
 	foreach(lc, functions)

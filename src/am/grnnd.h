@@ -145,10 +145,7 @@ StaticAssertDecl(offsetof(GrnndMeta, columns) == 180 && offsetof(GrnndMeta, cent
 				 sizeof(GrnGraphParams) == 32 && offsetof(GrnGraphParams, seed) == 24,
 				 "GrnndMeta is on disk");
 
-/*
- * Attempts to fit or judge codes, and a count by vacuum.  On the metapage behind GrnndMeta, not
- * covered by the checksum.
- */
+/* Attempts to fit or judge codes, and a count by vacuum, behind GrnndMeta and its checksum. */
 typedef struct GrnndAttempt
 {
 	int64		last;			/* 0: TimestampTz of the last attempt */
@@ -209,10 +206,7 @@ StaticAssertDecl(offsetof(GrnndMeasured, curve) == 16 && sizeof(GrnndMeasured) =
 				 "GrnndMeasured is on disk");
 StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176, "the metapage's parts overlap");
 
-/*
- * The misses of the queries of both curves, on the metapage behind GrnndMeasured.  Zeroes, whose
- * checksum is wrong, in an index built by an earlier version.
- */
+/* The misses of both curves' queries, behind GrnndMeasured.  An earlier version left zeroes. */
 typedef struct GrnndMissed
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
@@ -224,10 +218,7 @@ StaticAssertDecl(offsetof(GrnndMissed, measured) == 12 && sizeof(GrnndMissed) ==
 				 "GrnndMissed is on disk");
 StaticAssertDecl(GRNND_META_OFF_MISSED == 1268, "the metapage's parts overlap");
 
-/*
- * The queries of both curves, on the metapage behind GrnndMissed.  Zeroes, whose checksum is wrong,
- * in an index built by an earlier version.
- */
+/* The queries of both curves, behind GrnndMissed.  An earlier version left zeroes. */
 typedef struct GrnndQueried
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
@@ -256,10 +247,7 @@ typedef struct GrnndEntryHeader
 
 StaticAssertDecl(sizeof(GrnndEntryHeader) == 8, "GrnndEntryHeader is on disk");
 
-/*
- * Arrays behind the header: uint32 ids[32] at 8, GrnFactor factors[32] at 136,
- * codes[32][code_bytes] at 264.
- */
+/* Arrays behind the header: uint32 ids[32], GrnFactor factors[32], codes[32][code_bytes]. */
 #define GRNND_ENTRY_OFF_IDS ((uint32) sizeof(GrnndEntryHeader))
 #define GRNND_ENTRY_OFF_FACTORS \
 	(GRNND_ENTRY_OFF_IDS + GRN_MAX_ENTRIES * (uint32) sizeof(uint32))
@@ -310,10 +298,7 @@ typedef struct GrnndIndex
 	GrnndHints	hints;			/* hints for the index's pages */
 } GrnndIndex;
 
-/*
- * The rounding error of a stored vector for codes and estimates made from the vector.  Returns 0
- * for forms whose error is negligible.
- */
+/* The rounding error of a stored vector, for codes made from it; 0 where it is negligible. */
 static inline float
 grnnd_rounding_error(const GrnndIndex *ix, const GrnRecord *rec)
 {
@@ -348,10 +333,7 @@ grnnd_renews_lists(const GrnndMeta *meta)
 	return meta->list_pages > 0;
 }
 
-/*
- * Number of candidates that a scan keeps for each unit of ef_search.  The surrogate's factor does
- * not apply without codes, or if codes are rows.
- */
+/* A scan's candidates for each of ef_search: the surrogate's factor if codes are not rows. */
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
 {
@@ -386,9 +368,7 @@ typedef enum GrnndIterative
 #define GRNND_MAX_TARGET 0.999	/* the curve of recall ends here */
 #define GRNND_MAX_MEM_MULTIPLIER 1000
 
-/*
- * Scans and the planner must use grnnd_effective_*(), because settings of hnsw may apply instead.
- */
+/* Scans and the planner use grnnd_effective_*(), because hnsw's settings may apply instead. */
 extern int	grnnd_ef_search;
 extern bool grnnd_enable_bitmap;
 extern double grnnd_target_recall;
@@ -410,9 +390,7 @@ extern bool grnnd_background_fit;
 
 /* Defines all settings when the library is loaded. */
 extern void grnnd_define_settings(void);
-/*
- * For settings of superusers: grnnd_check_settings() knows if an option of the connection took one.
- */
+/* For settings of superusers: grnnd_check_settings() knows if a connection's option took one. */
 extern PGDLLEXPORT void grnnd_define_superuser_settings(void (*define) (void), const char *const *names, int n);
 /* Raises 42501 if the connection's options have replaced a superuser's settings by defaults. */
 extern void grnnd_check_settings(void);

@@ -60,10 +60,7 @@ grnnd_touch_bytes(const char *from, uint32 bytes)
 		__builtin_prefetch(from + at, 0, 2);
 }
 
-/*
- * Initializes a finder.  Keeps a pointer to the hints of a description; the description may
- * replace their array between calls.
- */
+/* Initializes a finder, which points at a description's hints, though their array may change. */
 extern void grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints);
 
 /*
@@ -72,10 +69,7 @@ extern void grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints);
  */
 extern Buffer grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool missing);
 
-/*
- * Number of hints (a power of two) for a relation of `blocks` blocks.  2^*shift blocks share a
- * hint.
- */
+/* Number of hints (a power of two) for a relation of `blocks` blocks, each for 2^*shift blocks. */
 extern uint32 grnnd_hints_for(BlockNumber blocks, uint32 *shift);
 
 #endif							/* GRNND_HINTS_H */

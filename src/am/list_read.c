@@ -78,10 +78,7 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 	uint64		npieces = 0;
 	uint32		sampled;
 
-	/*
-	 * divide the runs into pieces of one page each; a reservoir keeps a uniform sample of the
-	 * pieces
-	 */
+	/* divide the runs into pieces of one page; a reservoir keeps a uniform sample of the pieces */
 	for (uint32 i = 0; i < listed->n;)
 	{
 		Run			run = run_of(ix, listed, i);
@@ -367,10 +364,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 	return true;
 }
 
-/*
- * The nearest group not read yet, or GRN_INVALID_ID.  Prefetches several groups while pages are
- * missing.
- */
+/* The nearest group not read yet, or GRN_INVALID_ID.  Prefetches groups while pages are missing. */
 static uint32
 take_group(Reader *r)
 {

@@ -234,10 +234,7 @@ prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, cons
 
 		if (grnnd_change_list_head(index, ix, bucket, &head, &longer))
 			return added;
-		/*
-		 * the chain has a new first record; no other backend knows the new record yet, so change
-		 * its link
-		 */
+		/* the chain has a new first record, to which the record that nobody knows yet leads */
 		head = grnnd_list_head(index, ix, bucket);
 		grnnd_edit_begin(&e, index, ix, id);
 		grnnd_edit_change(&e)->next = head.first;

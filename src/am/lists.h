@@ -36,10 +36,7 @@
 #include "graph/stored/group.h"
 #include "graph/stored/search.h"
 
-/*
- * The directory's entry for a bucket, on disk.  Buckets of one column follow each other, columns
- * too; a page has GRNND_LISTS_PER_PAGE entries.
- */
+/* The directory's entry of a bucket, on disk, in the order of columns and buckets. */
 typedef struct GrnndListHead
 {
 	uint32		first;			/* 0: first record of the chain, or GRN_INVALID_ID */
@@ -104,21 +101,13 @@ extern uint32 grnnd_open_list_pages(uint32 ncolumns);
 extern void grnnd_clear_lists(Relation index, const GrnndIndex *ix);
 extern GrnndListHead grnnd_list_head(Relation index, const GrnndIndex *ix, uint32 bucket);
 
-/*
- * Writes a bucket's chain (first, room, records) if the chain still begins with the expected
- * record.  Returns false otherwise.
- */
+/* Writes a bucket's chain if it still begins with the expected record, or returns false. */
 extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
 								   const GrnndListHead *expected, const GrnndListHead *head);
-/*
- * Writes the guide of a bucket.  Only a fit or a vacuum may call this function, and a lock admits
- * only one of them at a time.
- */
+/* Writes a bucket's guide.  Only a fit or a vacuum may, one of them at a time by its lock. */
 extern void grnnd_set_guide(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 guide,
 							uint32 groups);
-/*
- * Does the record belong to the current generation of lists?  Other GRN_LIST records are garbage.
- */
+/* Is the record of the current generation of lists?  Other GRN_LIST records are garbage. */
 extern bool grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec);
 /* Is the record part of this bucket's chain?  Records of groups and guides are not. */
 extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket);
@@ -143,10 +132,7 @@ typedef struct GrnndListed
 	GrnndRanks	ranks[GRNND_MOST_RANKS];	/* ascending, not overlapping */
 } GrnndListed;
 
-/*
- * Approximate size of the lists of some ranks: records of chains, and groups (with their records
- * of guides).
- */
+/* Approximate size of the lists of some ranks: records of chains and of groups. */
 typedef struct GrnndListSize
 {
 	uint64		records;

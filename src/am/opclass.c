@@ -50,10 +50,7 @@ grnnd_key(Relation index)
 	return key;
 }
 
-/*
- * The operator class TYPE_METRIC_ops in the schema of the default operator class; InvalidOid:
- * none.
- */
+/* The operator class TYPE_METRIC_ops in the schema of the default class; InvalidOid: none. */
 static Oid
 opclass_of_metric(Oid am, Oid type, Oid default_class, const char *metric)
 {
@@ -128,16 +125,10 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 	return key;
 }
 
-/*
- * Largest squared length: the squared distance of two such vectors, at most (|x| + |y|)^2, cannot
- * overflow.
- */
+/* Largest squared length, so that (|x| + |y|)^2 of two such vectors cannot overflow. */
 #define MAX_SQUARED_LENGTH (FLT_MAX / 4)
 
-/*
- * Raises the error for a vector that is not finite or too long.  dim: 0 for a stand-in, whose
- * numbers may overflow although the row's numbers do not.
- */
+/* Raises the error for a vector not finite or too long.  dim: 0 for a stand-in. */
 static GRNND_NORETURN void
 refuse_vector(GrnForm form, const void *stored, int dim)
 {

@@ -71,10 +71,7 @@ grnnd_keeps_rows(const GrnndType *type, int dim)
 	return !grnnd_has_stand_ins(type) || dim <= type->most_exact;
 }
 
-/*
- * Do scans read rows of the table for their distances (rerank.c), because records may keep rounded
- * rows or stand-ins?
- */
+/* Do scans read rows of the table for distances, because records may be rounded or stand-ins? */
 static inline bool
 grnnd_reranks(const GrnndType *type, GrnForm form)
 {
@@ -90,10 +87,7 @@ typedef struct GrnndKey
 
 /* ---- opclass.c ---- */
 
-/*
- * Reads the operator class of an index.  Raises an error if the operator class is not valid.
- * Slow: not for every scan or insert.
- */
+/* Reads an index's operator class, or raises an error.  Slow: not for every scan or insert. */
 extern GrnndKey grnnd_key(Relation index);
 /*
  * Finds an operator class for a type; *family (unless family is NULL) becomes its operator family.
@@ -109,10 +103,7 @@ extern PGDLLEXPORT GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family)
  * would overflow.  Returns false if the value is not indexed (zero under cosine).
  */
 extern PGDLLEXPORT bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
-/*
- * grnnd_form_row() with floats as the result.  *row (unless row is NULL) becomes the stored
- * vector, palloc'd.
- */
+/* grnnd_form_row() with floats as result.  *row, unless NULL: the stored vector, palloc'd. */
 extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out,
 							  void **row);
 

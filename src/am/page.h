@@ -12,21 +12,12 @@
 #include "am/grnnd.h"
 
 extern void grnnd_page_init(Page page, GrnndPageKind kind);
-/*
- * Reads and locks a block, and checks that it is a page of this kind.  GRNND_NODES also allows a
- * new page; the caller must test PageIsNew().
- */
+/* Reads and locks a block of this kind.  Of GRNND_NODES the caller must test PageIsNew(). */
 extern Buffer grnnd_read(Relation index, BlockNumber block, int lockmode,
 						 GrnndPageKind kind, BufferAccessStrategy strategy);
-/*
- * Can the table have a row at this TID?  A TID from a damaged index may lie beyond the table's
- * end.
- */
+/* Can the table have a row at this TID, which may come from a damaged index? */
 extern bool grnnd_has_row(Relation table, const ItemPointerData *tid);
-/*
- * Prefetches n consecutive blocks if the first block is not in shared buffers.  All blocks must
- * exist.
- */
+/* Prefetches n consecutive blocks, all of which exist, if the first is not in shared buffers. */
 extern void grnnd_prefetch_blocks(Relation index, BlockNumber block, uint32 n);
 extern void grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind);
 extern GRNND_NORETURN void grnnd_corrupt(Relation index, BlockNumber block,

@@ -14,10 +14,7 @@
 
 #include "am/page.h"
 
-/*
- * Maximum pages of a record: 16,000 dimensions of 4 bytes take 8 pages, and the hot part may take
- * one.
- */
+/* Most pages of a record: 16,000 floats take 8 pages, and the hot part may take one. */
 #define MAX_SPAN 10
 
 /*
@@ -53,10 +50,7 @@ grnnd_store_touch(const GrnndStore *store, uint32 id)
 	touch(store, BufferGetPage(buffer), id);
 }
 
-/*
- * GrnStore.prefetch() while pages are in shared buffers: prefetches records into the processor's
- * cache by hints.  A wrong hint only costs time.
- */
+/* GrnStore.prefetch() while pages are in memory: by hints; a wrong hint only costs time. */
 static void
 touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
@@ -73,10 +67,7 @@ end_missing(GrnndStore *store)
 	store->base.ahead = 0;
 }
 
-/*
- * GrnStore.prefetch() while pages are missing: prefetches the pages into the kernel's cache,
- * nearest record first.
- */
+/* GrnStore.prefetch() while pages are missing: into the kernel's cache, nearest record first. */
 static void
 store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
@@ -92,10 +83,7 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 	}
 }
 
-/*
- * A page was not in shared buffers.  The search waits for the first candidate in any case, so
- * effective_io_concurrency counts the further candidates.
- */
+/* A page was missing.  The first candidate is awaited: effective_io_concurrency counts others. */
 static void
 begin_missing(GrnndStore *store)
 {
@@ -137,10 +125,7 @@ grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind)
 	return buffer;
 }
 
-/*
- * Copies the vector of a spanning record into store->vector.  The caller holds a lock on the first
- * page.
- */
+/* Copies the vector of a spanning record into store->vector, under a lock on its first page. */
 static void
 gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *tails)
 {
@@ -160,10 +145,7 @@ gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *
 	}
 }
 
-/*
- * Raises an error unless the record is sound.  A link may lead beyond the known
- * size of the relation if another backend has extended it.
- */
+/* Raises an error unless the record is sound.  Another backend may have extended the index. */
 static void
 check_record(GrnndStore *store, uint32_t id, const GrnRecord *rec)
 {

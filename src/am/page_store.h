@@ -42,10 +42,7 @@ extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex
 /* Reads a page of a kind and locks it in share mode. */
 extern Buffer grnnd_store_read(GrnndStore *store, BlockNumber block, GrnndPageKind kind);
 
-/*
- * Prefetches a record into the processor's cache if its page is still in the buffer that the hint
- * names.
- */
+/* Prefetches a record into the processor's cache if the hint's buffer still has its page. */
 extern void grnnd_store_touch(const GrnndStore *store, uint32 id);
 
 #endif							/* GRNND_PAGE_STORE_H */

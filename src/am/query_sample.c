@@ -137,10 +137,7 @@ has_row_security(Oid relation)
 	return result;
 }
 
-/*
- * May queries of the table be kept?  A query of a parent table is subject to the parent's row
- * security.
- */
+/* May queries of the table be kept?  A parent table's row security applies to its queries. */
 static bool
 may_keep(Relation heap)
 {

@@ -24,10 +24,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-/*
- * Number of nodes for which table pages are prefetched after the last node whose page was missing,
- * as page_store.c does for pages of the index.
- */
+/* Nodes for which table pages are prefetched after a missing page, as of index pages. */
 #define PREFETCH_NODES GRNND_MISSING_VISITS
 
 struct GrnndRerank
@@ -83,10 +80,7 @@ grnnd_rerank_add(GrnndScan *so, ScanCandidate *r)
 
 /* ---- reading ---- */
 
-/*
- * Adds TIDs of one record to results.heap.  of: their value; of->id is the record's id if the scan
- * may mark the record as killed, else GRN_INVALID_ID.
- */
+/* Adds a record's TIDs to results.heap, by value.  of->id: if it may be marked as killed. */
 static void
 put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 {
@@ -106,10 +100,7 @@ put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 	pairingheap_add(so->results.heap, &row->c.node);
 }
 
-/*
- * Reads a row, and makes a candidate if the snapshot sees the row.  *dead: no snapshot sees the
- * row.
- */
+/* Reads a row, and makes a candidate if the snapshot sees it.  *dead: no snapshot sees it. */
 static bool
 read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 {
@@ -187,10 +178,7 @@ put_tids(IndexScanDesc scan, const ScanCandidate *of)
 	return nrows;
 }
 
-/*
- * Are pages of the table probably missing?  If pages of the index are missing, the first row of a
- * batch is prefetched too.
- */
+/* Are pages of the table probably missing, as pages of the index are? */
 static bool
 misses_pages(IndexScanDesc scan)
 {
@@ -216,10 +204,7 @@ read_waiting(IndexScanDesc scan)
 		so->now.chain = ((ChainReading *) r)->chain;
 		pfree(r);
 		grnnd_read_chain(scan);
-		/*
-		 * so->results.found counts rows that may be returned, so a further record of a chain adds
-		 * to it
-		 */
+		/* so->results.found counts rows that may be returned, so a chain's record adds to it */
 		so->results.found++;
 	}
 	else
@@ -242,10 +227,7 @@ read_waiting(IndexScanDesc scan)
 	so->results.found += put_tids(scan, &of) - 1;
 }
 
-/*
- * Reads the node with the smallest bound if the bound is less than *than (NULL: in any case).
- * Returns false if no such node is left.
- */
+/* Reads the node of the smallest bound below *than (NULL: any).  Returns false if none. */
 static bool
 read_nearest(IndexScanDesc scan, const double *than)
 {
@@ -372,9 +354,7 @@ grnnd_rerank(IndexScanDesc scan)
 	{
 		const pairingheap_node *first = NULL;
 
-		/*
-		 * if LIMIT takes all found rows, read all nodes first, because a likely bound may be wrong
-		 */
+		/* if LIMIT takes all found rows, read all nodes first: a likely bound may be wrong */
 		if ((so->rest != NULL || so->results.found > so->width.wanted) && !pairingheap_is_empty(so->results.heap))
 			first = pairingheap_first(so->results.heap);
 		if (!read_nearest(scan, first == NULL ? NULL :

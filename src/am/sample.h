@@ -12,10 +12,7 @@
 
 #define GRNND_SAMPLE_ROWS 1000
 
-/*
- * The start of a sample page's payload.  Rows follow: id (uint32), GrnFactor, code and signature,
- * padded to a multiple of 4 bytes.
- */
+/* The head of a sample page; then rows: id, GrnFactor, code, signature, in 4 bytes each. */
 typedef struct GrnndSampleHeader
 {
 	uint32		count;			/* 0: number of rows on the page */

@@ -159,10 +159,7 @@ begin_scan(IndexScanDesc scan)
 #endif
 
 	so->source = grnnd_next_result;
-	/*
-	 * Evaluate these expressions first: their functions may scan other indexes, which may free the
-	 * arrays of this index's description (cache.h).
-	 */
+	/* Evaluate these first: their functions may scan indexes and free this description's arrays. */
 	keys = grnnd_all_keys(scan, &nkeys);
 	so->asked.threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
 	so->ix = grnnd_index(index);

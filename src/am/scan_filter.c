@@ -73,10 +73,7 @@ choose_list(IndexScanDesc scan)
 		}
 }
 
-/*
- * Begins a search of the list's rows alone.  Returns NULL if memory does not hold the rows, or if a
- * fit has begun new lists.
- */
+/* Begins a search of the list's rows alone.  NULL: no memory, or a fit has begun new lists. */
 static GrnSearch *
 search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 {
@@ -177,10 +174,7 @@ grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 		return grn_search_begin(params, &so->store.base, so->query.q);
 	}
 
-	/*
-	 * the size of a list costs a page to read, and a list may be far shorter than signatures make
-	 * believe
-	 */
+	/* reading a list's size costs a page, and a list may be far shorter than signatures say */
 	choose_list(scan);
 	listed = (so->list.work.rows + 1) / (so->store.id_limit + 1.0);
 	/* the graph is no cheaper whatever the sample says, and reading the sample costs some pages */

@@ -78,10 +78,7 @@ typedef struct GrnndScanWidth
 
 /* ---- sources of rows, and what comes between them and the executor ---- */
 
-/*
- * A source of rows: makes the next record with rows current.  Returns false if the source has
- * ended, or if so->source is another source now.
- */
+/* A source of rows: makes the next record current.  False: it ended, or so->source changed. */
 typedef bool (*GrnndSource) (IndexScanDesc scan);
 
 /* The search (scan_search.c; scan_filter.c chooses its way). */
@@ -210,10 +207,7 @@ extern bool grnnd_next_result(IndexScanDesc scan);
 extern bool grnnd_is_due(const GrnndScan *so);
 /* Ends the search, if there is one.  way: in which the scan goes on. */
 extern void grnnd_leave_search(GrnndScan *so, GrnndWay way);
-/*
- * Ends a search that has reached the limit of a setting.  Begins the rest, or ends the scan if the
- * user has set a limit.
- */
+/* Ends a search that has reached a setting's limit: begins the rest, or ends the scan. */
 #define GRNND_MEMORY_LIMIT "work_mem"
 extern void grnnd_end_search(IndexScanDesc scan, const char *limit);
 /* Raises a NOTICE, once for each scan, that there may be more rows than the scan returned. */
@@ -235,10 +229,7 @@ extern void grnnd_report_limit(IndexScanDesc scan);
  * scan earlier, LIMIT widens the search only up to GRNND_LEAST_WITHIN.
  */
 extern void grnnd_set_width(GrnndScan *so);
-/*
- * Widens the scan if its first search, which has found these nodes [n] nearest first, shows that
- * the recall target needs a wider one.
- */
+/* Widens the scan if its first nodes [n] show that the recall target needs more. */
 extern void grnnd_widen(GrnndScan *so, const GrnFound *found, uint32 n);
 /* Does reading all records cost no more than the search that the recall target needs? */
 extern bool grnnd_reads_all(const GrnndScan *so);
@@ -291,10 +282,7 @@ extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, con
  */
 extern GrnSearch *grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params,
 								  uint64 most_visits);
-/*
- * Lets a list replace a graph search whose first batch found too little.  Returns false if the
- * graph search goes on.
- */
+/* Lets a list replace a graph search whose first batch found too little.  False: it goes on. */
 extern bool grnnd_hand_over(IndexScanDesc scan);
 
 /* ---- scan_tids.c ---- */
@@ -342,10 +330,7 @@ extern double grnnd_waiting_value(const GrnndScan *so, const ScanCandidate *r, c
 
 /* ---- scan_threshold.c ---- */
 
-/*
- * Notes on a scan of ours in a running plan.  A scan finds its notes by the array of ORDER BY keys
- * that its plan node hands to amrescan.
- */
+/* Notes on a scan of ours in a running plan, found by the plan node's array of ORDER BY keys. */
 typedef struct GrnndPlanned
 {
 	ScanKey		keys;
@@ -364,10 +349,7 @@ extern GrnndPlanned *grnnd_planned(ScanKey keys);
 /* The notes on a plan node, created if they do not exist. */
 extern GrnndPlanned *grnnd_note_planned(const IndexScanState *node);
 
-/*
- * The greatest distance from the query in `key` that the plan node with these ORDER BY keys
- * accepts.  Infinity if the node sets no limit.
- */
+/* The greatest distance that the plan node with these ORDER BY keys accepts, or infinity. */
 extern double grnnd_threshold(ScanKey keys, ScanKey key);
 static inline bool
 grnnd_has_threshold(const GrnndScan *so)
@@ -405,10 +387,7 @@ extern void grnnd_read_chain(IndexScanDesc scan);
 
 /* ---- scan_rest.c ---- */
 
-/*
- * Ends the search, and reads and sorts all nodes not returned yet.  The scan, or its re-ranking,
- * goes on with these.
- */
+/* Ends the search, reads and sorts all nodes not returned yet, and goes on with these. */
 extern void grnnd_begin_rest(IndexScanDesc scan);
 /* The source of these nodes. */
 extern bool grnnd_next_rest(IndexScanDesc scan);
@@ -429,10 +408,7 @@ extern void grnnd_sort_end(GrnndSort *sort);
 
 /* ---- scan_killed.c ---- */
 
-/*
- * Decides at the scan's start whether the scan relies on GRN_KILLED, and whether it may set
- * GRN_KILLED.
- */
+/* Decides whether the scan relies on GRN_KILLED, and whether it may set GRN_KILLED. */
 extern void grnnd_begin_killed(IndexScanDesc scan);
 /* Records whether the executor found the last returned TID dead. */
 extern void grnnd_note_killed(IndexScanDesc scan);

@@ -33,10 +33,7 @@ grnnd_begin_killed(IndexScanDesc scan)
 		? GetXLogInsertRecPtr() : InvalidXLogRecPtr;
 }
 
-/*
- * Adds the current record to the records to mark, because all current TIDs are dead.  A scan with
- * a filter may not have seen all TIDs of the record.
- */
+/* Marks the current record: all its TIDs are dead.  A scan with a filter has not seen all. */
 static void
 remember_killed(GrnndScan *so)
 {
@@ -67,10 +64,7 @@ grnnd_note_dead(GrnndScan *so, uint32 ndead)
 		remember_killed(so);
 }
 
-/*
- * Returns the locked buffer of a page that has not changed since the scan's start, else
- * InvalidBuffer.  Never waits.
- */
+/* Returns the locked buffer of a page unchanged since the scan's start, or none.  Never waits. */
 static Buffer
 lock_unchanged(IndexScanDesc scan, BlockNumber block)
 {
@@ -102,10 +96,7 @@ mark_record(const GrnndScan *so, Page page, uint64 killed)
 		rec->flags |= GRN_KILLED;
 }
 
-/*
- * Marks the records of the next few pages in one WAL record.  Returns the number of processed
- * records.
- */
+/* Marks the records of the next few pages in one WAL record.  Returns the records' number. */
 static uint32
 mark_pages(IndexScanDesc scan, const uint64 *killed, uint32 n)
 {

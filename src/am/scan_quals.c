@@ -75,9 +75,7 @@ bool_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 	return true;
 }
 
-/*
- * Makes a scan key from "column = ANY (array)", also with other operators of the operator family.
- */
+/* Makes a scan key from "column = ANY (array)", with any operator of the operator family. */
 static bool
 array_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 {
@@ -103,10 +101,7 @@ array_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 	return true;
 }
 
-/*
- * Makes a scan key from a clause of the filter.  Returns false if the index cannot test the
- * clause.
- */
+/* Makes a scan key from a clause.  Returns false if the index cannot test the clause. */
 static bool
 clause_key(Relation index, Node *clause, Index scanrelid, ScanKeyData *key)
 {

@@ -143,10 +143,7 @@ grnnd_excluded_row(Oid index)
 	return OidIsValid(excluded_index) && excluded_index == index ? excluded_row : NULL;
 }
 
-/*
- * A search like the scan's own finds the node of the row.  The node stays if it also represents
- * other rows, or if the search does not find the node.
- */
+/* Excludes the row's node if a search finds it and it has no other rows. */
 void
 grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,
 				   const GrnFactor *factors, uint32 count, const ItemPointerData *tid)

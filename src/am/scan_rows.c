@@ -60,10 +60,7 @@ table_reader(IndexScanDesc scan)
 	return r;
 }
 
-/*
- * Computes the operator's value of the row in the slot.  Returns false if the row or the value is
- * NULL.
- */
+/* Computes the operator's value of the slot's row.  Returns false if either is NULL. */
 static bool
 measure_row(IndexScanDesc scan, GrnndTableReader *r, double *value)
 {

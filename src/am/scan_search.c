@@ -14,10 +14,7 @@
 #include "am/page.h"
 #include "am/test_point.h"
 
-/*
- * Dead nodes that one batch may visit: eight for each live node of ef, and a constant for small
- * ef.  A scan that needs more rows runs the next batch.
- */
+/* Dead nodes that one batch may visit; a scan that needs more rows runs the next batch. */
 #define DEAD_LIMIT(ef) (8 * (ef) + 64)
 
 #define VISITS_LIMIT "grnnd.max_scan_tuples"
@@ -98,10 +95,7 @@ grnnd_begin_search(IndexScanDesc scan)
 		.resumable = so->asked.iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->asked.memory_limit,
 		.dead_limit = DEAD_LIMIT(so->width.ef * grnnd_beam(ix)),
-		/*
-		 * reading the rest reads each page once for all of its records, and dead records cost
-		 * nothing
-		 */
+		/* reading the rest reads each page once for all records, and dead records cost nothing */
 		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->set.rows != NULL && so->asked.max_visits == 0 ? most_visits(so) : so->asked.max_visits,
 		.tests_per_visit = so->asked.max_visits == 0 ? GRNND_TESTS_PER_VISIT : 0,
@@ -117,9 +111,7 @@ grnnd_begin_search(IndexScanDesc scan)
 	grnnd_test_point("scan-entries");
 	if (count == 0)
 	{
-		/*
-		 * no page with nodes is read, so the entry page must tell whether vacuum has removed rows
-		 */
+		/* no node is read, so the entry page must tell whether vacuum has removed rows */
 		Buffer		buffer = grnnd_read(scan->indexRelation, ix->meta.entry_block,
 										BUFFER_LOCK_SHARE, GRNND_ENTRIES, NULL);
 
@@ -337,10 +329,7 @@ grnnd_is_due(const GrnndScan *so)
 		grnnd_expansions_per_row(&so->ix->codec, so->asked.iterative == GRNND_ITERATIVE_STRICT);
 }
 
-/*
- * No result is due: runs a batch, or turns to the results that were found late.  Returns false at
- * the end.
- */
+/* No result is due: runs a batch, or turns to results found late.  Returns false at the end. */
 static bool
 find_more(IndexScanDesc scan)
 {

@@ -113,9 +113,7 @@ is_operator(Node *node, Oid function)
 		get_opcode(((OpExpr *) node)->opno) == function;
 }
 
-/*
- * Is the expression the distance in `orderby`, with the same operator and key?  Returns its query.
- */
+/* Is the expression the distance in `orderby`, by operator and key?  Returns its query. */
 static bool
 is_distance(Node *node, const OpExpr *orderby, Node **query)
 {
@@ -312,9 +310,7 @@ grnnd_install_executor_hook(void)
 	ExecutorStart_hook = executor_start;
 }
 
-/*
- * Computes an expression of a threshold.  If it is NULL, the condition is NULL and no row passes.
- */
+/* Computes an expression of a threshold.  *null: the condition is NULL, and no row passes. */
 static double
 compute(const Threshold *t, ExprState * expression, bool *null)
 {

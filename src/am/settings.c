@@ -49,10 +49,7 @@ static const struct config_enum_entry device_names[] = {
 	{NULL, 0, false}
 };
 
-/*
- * Checks grnnd.gpu_devices: numbers separated by commas, at most as long as the field of
- * GrnBuildSpec.
- */
+/* Checks grnnd.gpu_devices: numbers separated by commas, as long as GrnBuildSpec's field. */
 static bool
 check_gpu_devices(char **newval, void **extra, GucSource source)
 {
@@ -288,10 +285,7 @@ own_source(ScanSetting *setting)
 	return setting->own_variable != NULL ? setting->own_variable->source : PGC_S_DEFAULT;
 }
 
-/*
- * hnsw's value as text, or NULL if grnnd's setting applies.  The text is valid until the next
- * call.
- */
+/* hnsw's value as text until the next call, or NULL if grnnd's setting applies. */
 static const char *
 hnsw_value(ScanSetting *setting)
 {
@@ -315,10 +309,7 @@ hnsw_value(ScanSetting *setting)
 	return GetConfigOption(setting->hnsw, true, false);
 }
 
-/*
- * hnsw's value if it applies and is a number between least and most (a placeholder may hold any
- * text), else `own`.
- */
+/* hnsw's value if it applies and is a number (a placeholder holds any text), else `own`. */
 static double
 number(ScanSetting *setting, double own, double least, double most)
 {

@@ -38,10 +38,7 @@ extern GrnndTidSet *grnnd_tid_set(TIDBitmap * bitmap);
 extern void grnnd_tid_set_prepare(GrnndTidSet *set);
 extern void grnnd_tid_set_free(GrnndTidSet *set);
 
-/*
- * Calls fn for each page with rows, in ascending order: [n] offsets ascending; n < 0: all rows of
- * the page.  Ends when fn returns false.
- */
+/* Calls fn for each page in order: [n] offsets, or n < 0: all rows.  fn ends it by false. */
 typedef bool (*GrnndTidPageFn) (void *arg, BlockNumber block, const OffsetNumber *offsets, int n);
 extern void grnnd_tid_set_each(const GrnndTidSet *set, GrnndTidPageFn fn, void *arg);
 

@@ -48,10 +48,7 @@ report_fault(Validation *v, const char *what)
 	v->sound = false;
 }
 
-/*
- * A support function must be f(internal) returns internal, and support function 1 must describe
- * the type.
- */
+/* A support function is f(internal) returns internal; number 1 must describe the type. */
 const char *
 grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key)
 {
@@ -126,10 +123,7 @@ validate_search_operator(Validation *v, Form_pg_amop op, const char *name)
 		report_fault(v, psprintf("contains operator %s, which is not FOR ORDER BY", name));
 }
 
-/*
- * Checks an operator.  An ordering operator must be number 1, a distance of type float8 with the
- * order of float8.
- */
+/* Checks an operator.  An ordering operator is number 1, of type float8 with float8's order. */
 static void
 validate_operator(Validation *v, Form_pg_amop op)
 {

@@ -15,17 +15,11 @@ typedef struct GrnndWidth
 								 * recall target */
 } GrnndWidth;
 
-/*
- * The width for a query that needs `wanted` rows (0: unknown), before LIMIT widens the search
- * (scan_width.c).
- */
+/* The width for a query of `wanted` rows (0: unknown), before LIMIT widens the search. */
 extern GrnndWidth grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
 /* The usual standard deviation of a recall of ten rows measured by so many queries. */
 extern double grnnd_recall_chance(double recall, uint32 queries);
-/*
- * The factor by which the curve's width for a recall target grows for a query whose first search,
- * of width ef, had this contrast.  1 if nothing is known.
- */
+/* The factor for the curve's width if a query's first search had this contrast; 1: unknown. */
 extern double grnnd_widening(const GrnndNotes *notes, uint32 ef, double contrast);
 /* The last measured curve of recall; queries 0: none. */
 extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
@@ -41,10 +35,7 @@ extern double grnnd_inserted(const GrnndNotes *notes, double ids);
  */
 extern double grnnd_stretch(const GrnndNotes *notes, double ids);
 
-/*
- * The recall of the ten nearest rows by the curve, for searches of width ef in an index of `ids`
- * records of all kinds.  NaN: no curve.
- */
+/* The recall of ten nearest rows by the curve, at width ef, of `ids` records.  NaN: no curve. */
 extern double grnnd_curve_recall(const GrnndNotes *notes, double ids, double ef);
 
 #endif							/* GRNND_WIDTH_H */

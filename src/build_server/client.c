@@ -632,10 +632,7 @@ build_there(GrnBuild *build, const char *connection, GrnBuildResult *result, Grn
 	return false;
 }
 
-/*
- * GrnElsewhere.end: waits until the other host has freed the memory of the build, so that its log
- * has no lost connection.  The leader is not told of errors.
- */
+/* GrnElsewhere.end: waits until the other host has freed memory.  Errors stay untold. */
 static void
 end_connection(void)
 {

@@ -154,10 +154,7 @@ grnnd_find_build_server(const char *name, GrnBuildSpec *spec)
 		if (where != 0 && !(where & OWN_OPTION))
 			add_option(&connection, option->defname, defGetString(option));
 	}
-	/*
-	 * as in postgres_fdw: without a password the rights of the server's own system user would
-	 * count
-	 */
+	/* as in postgres_fdw: without a password the server's own system user would count */
 	required = required && !superuser();
 	if (required && !has_password)
 		ereport(ERROR,

@@ -215,9 +215,7 @@ begin(const GrnWireBegin *wire)
 	s->ready = true;
 }
 
-/*
- * Writes packed rows.  The threads of the builder unpack rows, because this backend has one thread.
- */
+/* Writes packed rows, which the builder's threads unpack: this backend has one thread. */
 static void
 put_rows(Served *s, uint32 form, uint64 first, const char *bytes, uint64 length)
 {

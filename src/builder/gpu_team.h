@@ -26,10 +26,7 @@ extern bool grn_team_has(const GrnTeam *team, int device);
 /* Updates peak_bytes after a step. */
 extern void grn_team_note_peak(GrnTeam *team);
 
-/*
- * Functions that a thread calls before its first item, and for each item.  On failure err is
- * filled.
- */
+/* Functions of a thread: before its first item, and for each item.  On failure err is filled. */
 typedef GrnGpuStatus (*GrnBeginFn) (void *ctx, int device, GrnGpu *gpu, GrnGpuError *err);
 typedef GrnGpuStatus (*GrnItemFn) (void *ctx, int device, GrnGpu *gpu, size_t item,
 								   GrnGpuError *err);

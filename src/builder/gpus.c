@@ -60,9 +60,7 @@ grn_device_close(void)
 	memset(&opened, 0, sizeof(opened));
 }
 
-/*
- * Parses a list of different device numbers; an empty list means device 0.  Errors: SQLSTATE 22023.
- */
+/* Parses a list of different device numbers; empty: device 0.  Errors: SQLSTATE 22023. */
 static bool
 device_numbers(const char *list, int *numbers, int *n, GrnFailure *failure)
 {
@@ -92,10 +90,7 @@ device_numbers(const char *list, int *numbers, int *n, GrnFailure *failure)
 	}
 }
 
-/*
- * The opening of a single device.  Several threads open devices in parallel, because a CUDA context
- * opens slowly.
- */
+/* The opening of one device by a thread of its own, because a CUDA context opens slowly. */
 typedef struct Opening
 {
 	int			number;

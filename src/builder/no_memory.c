@@ -21,10 +21,7 @@
 static GrnMsg failed;
 static int	leader;
 
-/*
- * The thread never returns from here.  The thread that reads the socket ends the process at the
- * leader's end of file.
- */
+/* Never returns: the thread that reads the socket ends the process when the leader does. */
 static void
 report_failure(int signo, siginfo_t *info, void *context)
 {

@@ -48,10 +48,7 @@ choose_parts(GrnPartsBuild *p, uint64_t limit, Series *s)
 		uint64_t	each;
 
 		grn_parts_take_lists(p, &lists);
-		/*
-		 * Memory for a part's build: the limit without the lists, and at least a quarter of the
-		 * limit.
-		 */
+		/* Memory for a part's build: the limit less the lists, at least a quarter of the limit. */
 		each = limit > lists.used && limit - lists.used > limit / 4 ? limit - lists.used : limit / 4;
 		s->capacity = n;
 		while (s->capacity > 1 && s->capacity * sizeof(uint32_t) + 3 * GRN_ALIGNMENT +

@@ -138,10 +138,7 @@ digest_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 	return grn_gpu_digest_begin(gpu, &e, p->options.memory_limit, err);
 }
 
-/*
- * Digests rows whose places differ from their values, or whose form no device takes.  The places
- * are computed on the host.
- */
+/* Digests rows whose places are computed on the host: scaled, or of a form no device takes. */
 static GrnGpuStatus
 digest_places(GrnPartsBuild *p, GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t first, uint64_t n,
 			  bool *other, GrnGpuError *err)

@@ -105,10 +105,7 @@ merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 							   p->options.memory_limit, err);
 }
 
-/*
- * Completes the digests on the devices that keep digests.  A device that fails is lost, if another
- * device is left.
- */
+/* Completes the keepers' digests.  A device that fails is lost if another is left. */
 static GrnGpuStatus
 share_digests(GrnPartsBuild *p, GrnGpuError *err)
 {
@@ -135,10 +132,7 @@ share_digests(GrnPartsBuild *p, GrnGpuError *err)
 	}
 }
 
-/*
- * Merges the lists of an item's rows, each of which is in two parts.  Rows come part by part, so
- * the rows in their lists are near each other.
- */
+/* Merges the lists of an item's rows, each in two parts, part by part: lists are near. */
 static GrnGpuStatus
 merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
@@ -250,10 +244,7 @@ least_limit(GrnPartsBuild *p, uint64_t *limit, GrnGpuError *err)
 	return *limit < UINT64_MAX ? GRN_GPU_OK : status;
 }
 
-/*
- * An attempt with the kind of digests in fit.rows, and with parts of 1 / divide of a device's
- * capacity.
- */
+/* An attempt with the digests of fit.rows, and parts of 1 / divide of a device's capacity. */
 typedef struct Try
 {
 	uint64_t	divide;
@@ -263,10 +254,7 @@ typedef struct Try
 	uint64_t	capacity;		/* largest number of rows in a part */
 } Try;
 
-/*
- * Lets devices keep the digests for the parts and the merge, unless the build would need more
- * parts.  Then reduces the capacity to the memory that is left.
- */
+/* Lets devices keep digests unless more parts are needed, and reduces the capacity. */
 static GrnGpuStatus
 keep_digests_on_devices(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 {

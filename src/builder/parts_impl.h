@@ -49,20 +49,11 @@ typedef struct GrnPartsBuild
 
 /* Initializes p: the parameters, the devices and the overlap. */
 extern void grn_parts_begin(GrnPartsBuild *p, GrnGraphJob *job, GrnFailure *failure);
-/*
- * Returns the number of parts needed so that no part exceeds `capacity` rows.  0: more than
- * GRN_MAX_PARTS.
- */
+/* Returns the least number of parts of at most `capacity` rows.  0: more than GRN_MAX_PARTS. */
 extern uint32_t grn_parts_needed(uint64_t n, float overlap, uint64_t capacity);
-/*
- * Raises the overlap to the share that nparts parts need.  Returns false if the overlap was already
- * large enough.
- */
+/* Raises the overlap to the share for nparts parts.  Returns false if it was large enough. */
 extern bool grn_parts_raise_overlap(GrnPartsBuild *p, uint32_t nparts);
-/*
- * Numbers of parts for further attempts after a cut into nparts has left a part too large: the
- * largest number, and the next number.
- */
+/* Numbers of parts after a cut has left a part too large: the largest, and the next. */
 extern uint32_t grn_parts_most(uint32_t nparts);
 extern uint32_t grn_parts_more(uint32_t nparts, uint32_t most);
 /* Reserves memory for the parts and for the lists of all members. */
@@ -73,10 +64,7 @@ extern void grn_parts_take_lists(GrnPartsBuild *p, GrnArena *arena);
  * the workspace.
  */
 extern size_t grn_parts_take_cut(GrnPartsBuild *p, GrnArena arena, uint32_t nparts);
-/*
- * Cuts rows on cores until no part has more than `capacity` rows.  nparts: a number of parts of
- * this capacity that can hold all rows.
- */
+/* Cuts rows on cores until no part has more than `capacity`, from nparts parts on. */
 extern void grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity);
 /* Sorts the finished parts by size and enters the parts' figures into the report. */
 extern void grn_parts_report_cut(GrnPartsBuild *p);

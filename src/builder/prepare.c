@@ -129,10 +129,7 @@ grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure)
 /* Bytes of the rows that the power is chosen by. */
 #define POWER_BYTES ((size_t) 16 << 20)
 
-/*
- * The power of places by a sample of the rows, evenly from `order`.  The usual power if memory is
- * short.
- */
+/* The power of places by rows spread over `order`, or the usual power if memory is short. */
 static float
 choose_power(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, double norm_unit,
 			 GrnParallel *parallel)

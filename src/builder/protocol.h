@@ -113,10 +113,7 @@ typedef struct GrnBuildSpec
 	uint32_t	sig_bytes;		/* bytes that records keep beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep: the form in which records keep own vectors */
-	/*
-	 * With fewer distinct rows the builder fits no codec, and measures no recall if a later fit
-	 * will make both codes and curve.
-	 */
+	/* With fewer distinct rows: no codec, and no recall if a later fit makes both. */
 	uint32_t	fit_rows;
 	uint32_t	skip_recall;	/* the builder measures no recall curve */
 	GrnNearSpec near;
@@ -194,10 +191,7 @@ typedef struct GrnBuildResult
 	uint32_t	connected;		/* vertices that the builder connected at the end, because no
 								 * search reached them */
 	uint32_t	centered;		/* own vectors have a center (stored/own.h) */
-	/*
-	 * Number of vectors at off_vectors of WORK, which lie in an order of their own: rows, or the
-	 * vectors that records keep.  0: rows have not moved.
-	 */
+	/* Vectors at off_vectors of WORK, in an order of their own.  0: rows have not moved. */
 	uint32_t	moved;
 	uint32_t	rows_in_place;	/* vectors at off_vectors are own items, and the rows themselves
 								 * are still in VECTORS */
@@ -237,10 +231,7 @@ typedef struct GrnBuildResult
 	GrnRemoteTimes remote;
 } GrnBuildResult;
 
-/*
- * The geometry of records that follows from the result.  The result may be incomplete: degree,
- * shape and form must be set.
- */
+/* The geometry of records by the result, of which degree, shape and form must be set. */
 static inline GrnLayoutSpec
 grn_result_layout_spec(const GrnBuildSpec *spec, const GrnBuildResult *result)
 {
@@ -266,10 +257,7 @@ grn_place_result(GrnBuildResult *r)
 	r->off_rows = r->off_row_start + grn_aligned(((uint64_t) r->nodes + 1) * sizeof(uint32_t));
 }
 
-/*
- * Sets the offsets of the arrays behind the rows in RESULT, for `rows` rows.  Returns the bytes of
- * RESULT.
- */
+/* Sets the offsets of the arrays in RESULT behind `rows` rows.  Returns the bytes of RESULT. */
 static inline uint64_t
 grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
 {
@@ -278,10 +266,7 @@ grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
 	return r->off_center + (r->centered ? grn_aligned(dim * sizeof(float)) : 0);
 }
 
-/*
- * Sets the offsets of the arrays in CODES.  nodes and shape must be set.  Returns the bytes of
- * CODES.
- */
+/* Sets the offsets of the arrays in CODES, by nodes and shape.  Returns the bytes of CODES. */
 static inline uint64_t
 grn_place_codes(GrnBuildResult *r, uint32_t dim)
 {

@@ -280,10 +280,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	GrnMsg		released = {.type = GRN_MSG_RELEASED};
 	bool		fits = true;
 
-	/*
-	 * The leader may answer NEED after the build has ended: the build no longer needed the codes,
-	 * or the EXTENTs were enough without GRANT.
-	 */
+	/* The leader may answer NEED after the build: codes were not needed, or EXTENTs enough. */
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && msg->type != GRN_MSG_EXTENT &&
 		(msg->type == GRN_MSG_RELEASE || msg->type == GRN_MSG_GROUP) == s->started)
 		violation(s, "a message before START");
@@ -688,10 +685,7 @@ build_elsewhere(Server *s, GrnBuildResult *result)
 		fail_build(s, &failure);
 }
 
-/*
- * Makes the result read-only for this process, because the leader checks the result only once,
- * after DONE.
- */
+/* Makes the result read-only here, because the leader checks it only once, after DONE. */
 static void
 keep_result(Server *s)
 {

@@ -47,10 +47,7 @@ take_pieces(GrnPool *pool, int worker)
 	}
 }
 
-/*
- * Wakes two workers if more are wanted.  Each woken worker wakes two more.  If all workers woke at
- * once, most of them would queue for the mutex.
- */
+/* Wakes two workers, each of which wakes two: all at once would queue for the mutex. */
 static void
 wake_workers(GrnPool *pool)
 {
@@ -104,10 +101,7 @@ pool_run(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 		return;
 	}
 	pthread_mutex_lock(&pool->mutex);
-	/*
-	 * Callers take turns in order of arrival.  Otherwise a caller with many loops would leave no
-	 * turn to another caller.
-	 */
+	/* Callers take turns in order of arrival, so that a caller with many loops blocks no other. */
 	number = pool->callers++;
 	while (pool->served != number)
 		pthread_cond_wait(&pool->turn, &pool->mutex);

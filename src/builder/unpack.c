@@ -39,10 +39,7 @@ grn_packed_add(GrnPackedQueue *queue, GrnPackedRows item)
 	return true;
 }
 
-/*
- * Allocates the pages of a range, so that a lack of memory is an error instead of SIGBUS.  Returns
- * an errno, or 0.
- */
+/* Allocates a range's pages: a lack of memory is an error, not SIGBUS.  Returns an errno or 0. */
 static int
 populate(char *begin, char *end)
 {

@@ -39,10 +39,7 @@ stage_range(void *arg, int worker, size_t begin, size_t end)
 				  stage->out + begin * stage->rows->dim);
 }
 
-/*
- * Requests the piece of rows that follows this piece, and for the first piece also the piece
- * itself.
- */
+/* Requests the piece of rows behind this piece, and for the first piece this piece too. */
 static void
 request_next_piece(const GrnRows *rows, size_t first, size_t piece)
 {

@@ -23,10 +23,7 @@ extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
 extern bool grn_has_bit_digests(const GrnRows *rows);
 /* Whether a GPU build of the rows needs GrnGpuFit.few_directions. */
 extern bool grn_few_directions(const GrnRows *rows);
-/*
- * Computes the places of rows [first, first + count) in the space, and writes them to out
- * [count][dim].
- */
+/* Computes the places of rows [first, first + count), and writes them to out [count][dim]. */
 extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);
 
 #endif							/* GRN_UPLOAD_H */

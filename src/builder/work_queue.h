@@ -50,9 +50,7 @@ struct GrnQueue
  */
 extern bool grn_queue_begin(GrnQueue *queue, size_t nitems, int groups, int most,
 							const GrnQueueWork *work);
-/*
- * Starts a thread of a group.  If the system cannot start the thread, the queue has a thread less.
- */
+/* Starts a thread of a group; if the system refuses, the queue has a thread less. */
 extern void grn_queue_thread(GrnQueue *queue, int group, int member);
 /* Waits until all threads have ended.  Returns the number of items left undone. */
 extern size_t grn_queue_wait(GrnQueue *queue);

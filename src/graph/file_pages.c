@@ -10,10 +10,7 @@
 /* The kernel reads no more for one madvise() than one request to the disk may have. */
 #define REQUEST ((uintptr_t) 128 << 10)
 
-/*
- * Finds the pages that contain the bytes.  whole: only pages without other bytes.  Returns
- * false if no page qualifies.
- */
+/* Finds the pages of the bytes.  whole: pages without other bytes.  Returns false if none. */
 static bool
 pages_of(const void *base, size_t bytes, bool whole, uintptr_t * begin, uintptr_t * end)
 {

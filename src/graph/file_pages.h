@@ -13,15 +13,9 @@
 
 /* Starts reading bytes from the disk, all at once, without waiting. */
 extern void grn_prefetch_pages(const void *base, size_t bytes);
-/*
- * Tells whether accesses to the bytes will be scattered.  If so, a missing page is read
- * without its neighbors.
- */
+/* Accesses to the bytes will be scattered: a missing page is read without its neighbors. */
 extern void grn_pages_scattered(const void *base, size_t bytes, bool scattered);
-/*
- * Returns the memory and the disk space of whole pages among the bytes, which no process may
- * read again.  Returns false if the file system cannot do so.
- */
+/* Frees memory and disk of whole pages among the bytes.  False: the file system cannot. */
 extern bool grn_pages_remove(const void *base, size_t bytes);
 
 #endif							/* GRN_FILE_PAGES_H */

@@ -127,10 +127,7 @@ typedef struct GrnContrast
 	float		at[GRN_CURVE_POINTS];	/* 0: not known */
 } GrnContrast;
 
-/*
- * Reports the progress of a long step: items done, and items in all.  A return value of false
- * cancels the step.
- */
+/* Reports a long step's progress: items done, and items in all.  False cancels the step. */
 typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);
 

@@ -15,10 +15,7 @@
 
 #include "graph/grn.h"
 
-/*
- * A row replaces a long entry if the row is longer by this factor.  Lengths are rounded, so a
- * smaller difference may not be real.
- */
+/* How much longer a row replaces a long entry: lengths are rounded. */
 #define GRN_LONGER 1.01f
 
 /* The lengths of the entry points' rows. */
@@ -31,10 +28,7 @@ typedef struct GrnEntryLengths
 										 * longest first, then the remaining entries */
 } GrnEntryLengths;
 
-/*
- * Computes nlong and order from count and lengths.  most: the most long entries; 0: lengths do
- * not matter, and the entries keep their order.
- */
+/* Computes nlong and order from lengths.  most: the most long entries; 0: order stays. */
 extern void grn_sort_entries(GrnEntryLengths *e, uint32_t most);
 /* Returns the long entry that a row of this length replaces, or 0. */
 extern uint32_t grn_shorter_entry(const GrnEntryLengths *e, float length);

@@ -84,10 +84,7 @@ typedef enum GrnEstimated
 	GRN_EXACT_PLACES
 } GrnEstimated;
 
-/*
- * Data for a lower bound of a distance that the executor will recompute from the row's values,
- * in single precision, in any order of summation.
- */
+/* A lower bound of the executor's distance, in single precision, in any order of sums. */
 typedef struct GrnBound
 {
 	double		compared;		/* comparison of the query with the stored vector; finite */
@@ -111,10 +108,7 @@ typedef struct GrnMetricInfo
 								 * rows have determined the power (space.h) */
 	GrnCodeKind codes;
 	GrnComparison comparison;
-	/*
-	 * The quantity computed from counts of ones for a query and a row of bits that is its own
-	 * code: the metric's comparison.  GRN_ESTIMATE_NONE: none.
-	 */
+	/* The quantity from counts of ones if rows of bits are codes.  GRN_ESTIMATE_NONE: none. */
 	GrnEstimated own_codes;
 	/*
 	 * For a metric with a surrogate: candidates that a scan's search keeps for each of ef_search.

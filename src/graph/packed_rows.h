@@ -11,9 +11,7 @@
 extern GRN_EXPORT bool grn_may_pack(const GrnRows *rows, uint32_t form);
 /* Returns the shortest form that holds rows [first, first + n) exactly. */
 extern GrnForm grn_pack_form(const GrnRows *rows, size_t first, size_t n);
-/*
- * Packs rows [first, first + n) in a form that grn_may_pack() allows: out [n] of grn_form_bytes().
- */
+/* Packs rows [first, first + n) in a form of grn_may_pack(): out [n] of grn_form_bytes(). */
 extern void grn_pack(const GrnRows *rows, GrnForm form, size_t first, size_t n, void *out);
 
 /*
@@ -26,10 +24,7 @@ grn_packed_offset(const GrnRows *rows, GrnForm form, size_t first, size_t n)
 	return (first + n) * rows->row_bytes - n * grn_form_bytes(form, rows->dim);
 }
 
-/*
- * Unpacks the rows from first to last, so that no packed row is overwritten before its turn.
- * The rest of each row becomes zero.
- */
+/* Unpacks rows from first to last, in place, with zeroes behind each. */
 extern void grn_unpack(const GrnRows *rows, GrnForm form, size_t first, size_t n);
 
 #endif							/* GRN_PACKED_ROWS_H */

@@ -31,10 +31,7 @@ GRN_ROTATED_FUNCTIONS(4)
 GRN_ROTATED_FUNCTIONS(2)
 GRN_ROTATED_FUNCTIONS(1)
 
-/*
- * Writes the stored vector without rotating it back.  Distances between rotated vectors are
- * the same, and the rotation is saved.
- */
+/* Writes the stored vector in rotated form, in which distances are the same. */
 extern void grn_rotated_load_rotated(uint32_t bits, const uint8_t *stored, size_t n, float *out);
 
 /*
@@ -45,9 +42,7 @@ extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
 extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
 /* Adds `by` + times_head * (the head's norm2) to all further inner products with the query. */
 extern void grn_rotated_shift_products(void *query, float by, float times_head);
-/*
- * Return |s|^2 of a stored vector s: from the head, and from the levels without the head's norm2.
- */
+/* Return |s|^2 of a stored vector s: by the head, and by the levels without the head's norm2. */
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
 /*

@@ -41,15 +41,10 @@ grn_row(const GrnRows *rows, size_t i)
 		(rows->order ? rows->order[i] : i) * rows->row_bytes;
 }
 
-/*
- * Starts reading rows [begin, end) from the disk, with one request for each run of adjacent rows.
- */
+/* Starts reading rows [begin, end) from the disk, by one request a run of adjacent rows. */
 extern void grn_prefetch_rows(const GrnRows *rows, size_t begin, size_t end);
 
-/*
- * Returns the offset of a scaled row's GrnScale, which is even because a device reads the
- * GrnScale at this offset.
- */
+/* Returns the offset of a scaled row's GrnScale: even, as a device reads it there. */
 static inline size_t
 grn_row_scale_offset(const GrnRows *rows)
 {

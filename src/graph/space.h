@@ -48,10 +48,7 @@ grn_is_power(float power)
 	return power > 0 && power <= 1 && power * GRN_POWER_STEPS == truncf(power * GRN_POWER_STEPS);
 }
 
-/*
- * Returns |y| of a row whose norm is `length` units; 0, the middle, for a row of zeros.  power:
- * by grn_is_power().
- */
+/* Returns |y| of a row of `length` units; 0 for a row of zeros.  power: by grn_is_power(). */
 static inline float
 grn_place_norm(float length, float power)
 {
@@ -69,9 +66,7 @@ grn_place_norm(float length, float power)
 	return 1 / product;
 }
 
-/*
- * Returns the norm, in units, of a row with this |y|^2: at least GRN_SHORTEST, or 0 in the middle.
- */
+/* Returns the norm in units of a row with this |y|^2: at least GRN_SHORTEST, or 0. */
 static inline float
 grn_placed_length(float norm2, float power)
 {

@@ -16,10 +16,7 @@ typedef struct GrnVectors
 	uint32_t	dim;
 } GrnVectors;
 
-/*
- * Reads the first `most` rows (0: all).  Rows are normalized for cosine, and have room for
- * grn_row_floats() floats.
- */
+/* Reads the first `most` rows (0: all), with room for grn_row_floats(); normalized for cosine. */
 extern bool grn_read_vectors(const char *path, const GrnMetricInfo *metric, size_t most,
 							 GrnVectors *out);
 extern void grn_free_vectors(GrnVectors *v);

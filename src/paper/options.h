@@ -50,10 +50,7 @@ typedef struct GrnOption
  */
 extern int	grn_take_options(int argc, char **argv, const GrnOption *table);
 
-/*
- * Parses a whole number from low to high.  Otherwise prints an error that names the option, and
- * returns false.
- */
+/* Parses a number from low to high, or prints an error with the option and returns false. */
 extern bool grn_option_number(const char *option, const char *text, uint64_t low, uint64_t high,
 							  uint64_t *out);
 

@@ -280,9 +280,7 @@ grow(Segments *s, GrnSegment segment, uint64 bytes)
 	}
 }
 
-/*
- * Returns memory and temporary file of a build of `rows` rows, in the order of the build's steps.
- */
+/* Returns memory and temporary file of a build of `rows` rows, in the order of its steps. */
 static Segments
 build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *layout, uint64 filter_bytes,
 			 uint64 rows)

@@ -33,10 +33,7 @@
 #include "am/select_rows.h"
 #include "tools/row_graph.h"
 
-/*
- * Default candidates of a search: for each wanted row, and at least.  Recall@10 is in
- * test/bench/row_graph/results.md.
- */
+/* Candidates for each wanted row, and at least; recall is in test/bench/row_graph/results.md. */
 #define DEFAULT_EF_PER_ROW 2
 #define DEFAULT_LEAST_EF 20
 
@@ -73,10 +70,7 @@ typedef struct Output
 
 /* ---- the arguments ---- */
 
-/*
- * Ends with an error unless oid is a relation with rows of its own and the user may read the
- * relation.  Errors: 42P01, 42809, 42501.
- */
+/* Ends unless oid is a relation with rows that the user may read.  42P01, 42809, 42501. */
 static void
 check_relation(Oid oid, bool by_tid)
 {
@@ -177,9 +171,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 				 errhint("Omit exact. Distances are exact all the same, and a larger ef_search finds more neighbors.")));
 }
 
-/*
- * The query names the result columns of grnnd_graph_by(), with the type of the key.  Error: 42804.
- */
+/* The query names the columns of grnnd_graph_by(), with the key's type.  Error: 42804. */
 static void
 check_result_type(const GrnndRowGraph *g, TupleDesc desc)
 {
@@ -244,10 +236,7 @@ compare_candidates(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/*
- * Makes candidates for a row from the list of the row's node.  Returns the number of candidates, at
- * most near.k for stand-ins, else k.
- */
+/* Makes candidates from the list of the row's node.  Returns at most near.k or k. */
 static uint32
 find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 {

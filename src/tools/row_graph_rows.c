@@ -63,10 +63,7 @@ most_rows(GrnndRowGraph *g, double *guess)
 	return most;
 }
 
-/*
- * Begins the build at the first row, of `dim` dimensions.  The builder opens a GPU while rows are
- * read.
- */
+/* Begins the build at the first row, of `dim` dimensions; a GPU opens while rows are read. */
 static void
 begin(GrnndRowGraph *g, int dim)
 {

@@ -225,10 +225,7 @@ grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
 
 /* ---- columns ---- */
 
-/*
- * Returns the hash function of a column's type, or of the column's array elements.  Error:
- * 42883 if there is none.
- */
+/* Returns the hash function of a column's type or array elements.  Error: 42883 if none. */
 static FmgrInfo *
 hash_function(const GrnndAttrSource *source, GrnndAttr *attr)
 {
@@ -437,10 +434,7 @@ grnnd_attr_rank(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 i, cons
 	return grnnd_key_rank(&books[i], !there, key);
 }
 
-/*
- * Returns the signature of an array: each bit stands for eight bits of the key.  A byte with
- * all bits set says nothing.
- */
+/* Returns the signature of an array: each bit stands for eight bits of the key. */
 static uint8
 sign_array(int64 key)
 {

@@ -23,10 +23,7 @@
 
 #include "graph/stored/signature.h"
 
-/*
- * Strategies of an operator class for a filter column.  Strategy 1 is the distance.  Such an
- * operator class has no support functions.
- */
+/* Strategies of a filter column's class; 1 is the distance.  It has no support functions. */
 typedef enum GrnndAttrStrategy
 {
 	GRNND_LESS_STRATEGY = 2,
@@ -58,10 +55,7 @@ typedef struct GrnndAttrType
 	uint8		width;			/* bytes of a stored value: 1, 2, 4 or 8 */
 	bool		exact;			/* different values have different keys */
 	bool		single;			/* the value is stored as a float; the key is the key of a double */
-	/*
-	 * returns the key of a value of SQL type `type`: the column's type, or the type of an
-	 * operator's right side
-	 */
+	/* returns the key of a value of SQL type `type`: of the column or an operator's right side */
 	int64		(*key) (const GrnndAttr *attr, Datum value, Oid type);
 } GrnndAttrType;
 
@@ -95,10 +89,7 @@ grnnd_row_bytes(const GrnndAttrs *attrs)
 	return attrs->bytes + attrs->element_bytes;
 }
 
-/*
- * The metapage's description of a filter column, which detects that a different operator class
- * reads the index.
- */
+/* The metapage's description of a filter column, to detect another operator class. */
 typedef struct GrnndColumn
 {
 	uint32		type;			/* 0: GrnndAttr.input */
@@ -118,10 +109,7 @@ StaticAssertDecl(sizeof(GrnndColumn) == 16 && offsetof(GrnndColumn, former) == 1
 
 /* ---- attribute.c ---- */
 
-/*
- * Returns the filter columns of an index, palloc'd.  Errors: 0A000 for a second vector, 42883
- * for a type without a hash function.
- */
+/* Returns the filter columns, palloc'd.  Errors: 0A000 (a second vector), 42883 (no hash). */
 extern GrnndAttrs *grnnd_attrs(Relation index);
 
 /* A column of an existing or planned index. */
@@ -142,9 +130,7 @@ grnnd_attrs_bytes(const GrnndAttrs *attrs)
 
 /* Whether a condition on a column of a type can have a strategy, with values of type `other`. */
 extern bool grnnd_attr_answers(Oid type, Oid other, int strategy);
-/*
- * Whether an operator for these types implements the strategy.  grnnd_attr_answers() must be true.
- */
+/* Whether an operator for these types implements the strategy, given grnnd_attr_answers(). */
 extern bool grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy);
 extern PGDLLEXPORT void grnnd_describe_attr(const GrnndAttr *attr, uint32 sig_bytes, GrnndColumn *column);
 /* Writes the values of an index row, whose first value is the vector, to out [attrs->bytes]. */
@@ -188,10 +174,7 @@ typedef struct GrnndElements
 	uint16		classes[GRNND_MOST_ELEMENTS];	/* [n] ascending, without repetition */
 } GrnndElements;
 
-/*
- * Returns the classes of an array's elements, palloc'd, ascending, without repetition, and the
- * array's key.
- */
+/* Returns the classes of an array's elements, palloc'd, ascending, distinct, and its key. */
 extern uint16 *grnnd_element_classes(const GrnndAttr *attr, Datum array, uint32 *nclasses,
 									 int64 *key);
 /* Writes the elements of an index row's arrays to elements [attrs->element_bytes]. */
@@ -219,10 +202,7 @@ extern uint64 grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books
 extern bool grnnd_bits_allow(uint64 bits, uint32 rank);
 /* Adds a row's elements to counts [GRNND_CLASSES]. */
 extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, uint32 *counts);
-/*
- * grnnd_keep_elements() drops the elements without a list.  grnnd_listed_classes() computes
- * listed [GRNND_CLASSES], true for classes with a list.
- */
+/* grnnd_keep_elements() drops elements without a list; listed [GRNND_CLASSES]: those with one. */
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
 /*

@@ -20,10 +20,7 @@
 #include "am/create/write_index.h"
 #include "am/write/fit.h"
 
-/*
- * Blocks that other sessions may add to the table before the scan begins (CREATE INDEX
- * CONCURRENTLY).
- */
+/* Blocks that other sessions may add to the table before the scan begins. */
 #define EXTRA_BLOCKS 65536
 
 /* Initializes a build by an index's definition.  heap and info may be NULL. */
@@ -75,10 +72,7 @@ run_build(GrnndBuild *build)
 					MaxHeapTuplesPerPage +
 					(1 + (uint64) max_parallel_maintenance_workers) * GRNND_CHUNK_ROWS);
 
-	/*
-	 * For a large table the builder starts now, and opens its device during the table's scan.
-	 * Otherwise the builder starts after the scan, if there are rows.
-	 */
+	/* For a large table the builder starts now and opens its device; else after the scan. */
 	estimate_rel_size(build->heap, NULL, &blocks, &build->expected_rows, &allvisible);
 	if (server != NULL)
 	{

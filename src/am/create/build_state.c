@@ -40,10 +40,7 @@ is_sketch(const GrnndBuild *build)
 	return grnnd_has_stand_ins(build->key.type) && build->dim > LONG_STAND_IN;
 }
 
-/*
- * The form in which records keep own vectors.  L1 distances from a few bits of rotated rows are too
- * inexact.
- */
+/* The form of own vectors in records.  L1 distances from a few rotated bits are too inexact. */
 static GrnKeep
 layout_of(const GrnndBuild *build)
 {

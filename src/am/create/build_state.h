@@ -63,10 +63,7 @@ grnnd_unpack_tid(uint64 packed, ItemPointer tid)
  */
 extern PGDLLEXPORT void grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 										 Form_pg_attribute column, const GrnndOptions *options);
-/*
- * Copies the session's settings for devices and threads to the spec.  Errors: those of
- * grnnd_check_settings().
- */
+/* Copies the session's devices and threads to the spec.  Errors: as grnnd_check_settings(). */
 extern PGDLLEXPORT void grnnd_set_devices(GrnBuildSpec *spec);
 /*
  * Reserves address space for `rows` rows, or for as many rows as possible.  maintenance_work_mem
@@ -75,10 +72,7 @@ extern PGDLLEXPORT void grnnd_set_devices(GrnBuildSpec *spec);
  */
 extern PGDLLEXPORT void grnnd_build_map(GrnndBuild *build, uint64 rows);
 extern PGDLLEXPORT void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
-/*
- * Releases the builder after its last task: parks the builder for a later build of the transaction,
- * or ends it.
- */
+/* Parks the builder for a later build of the transaction, or ends it. */
 extern void grnnd_build_release_builder(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
 extern PGDLLEXPORT void grnnd_build_abandon(int code, Datum build);

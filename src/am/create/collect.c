@@ -110,10 +110,7 @@ scan_of(CollectShared *shared)
 	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants));
 }
 
-/*
- * Whether the table and the expected rows together exceed memory, and some of the rows lie in the
- * temporary file.
- */
+/* Whether table and expected rows together exceed memory, and rows are in the temporary file. */
 static bool
 is_beyond_memory(const GrnndBuild *build)
 {
@@ -397,9 +394,7 @@ find_runs(const uint64 *tids, uint32 n, size_t *nruns)
 	return runs;
 }
 
-/*
- * Ranks rows by TID: concatenates the runs, and sorts the rows of a block that came out of order.
- */
+/* Ranks rows by TID: joins the runs, and sorts the rows of a block that came out of order. */
 static void
 rank_rows(GrnndBuild *build)
 {
@@ -644,10 +639,7 @@ collect_alone(GrnndBuild *build)
 void
 grnnd_collect(GrnndBuild *build)
 {
-	/*
-	 * Starting a worker takes longer than reading few rows, unless the rows are spread over many
-	 * pages.
-	 */
+	/* A worker's start takes longer than reading few rows, unless they are on many pages. */
 	bool		alone = RelationGetNumberOfBlocks(build->heap) <= FEW_BLOCKS &&
 		grnnd_builds_in_backend(build, build->expected_rows);
 	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);

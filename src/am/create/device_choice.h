@@ -6,10 +6,7 @@
 
 #include "am/create/build_state.h"
 
-/*
- * Processor seconds of the graph of `rows` rows on a core, without the projection: 40 us a row and
- * .03 us a number (test/bench/decisions.md).
- */
+/* Processor seconds of a graph of `rows` rows on a core: 40 us a row and .03 us a number. */
 static inline double
 grnnd_core_seconds(const GrnndBuild *build, double rows)
 {

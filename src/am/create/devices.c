@@ -34,10 +34,7 @@ command_of(const char *path)
 	return s.data;
 }
 
-/*
- * Stores a line of the list (see src/builder/list_gpus.c) as a row.  Returns false if the line is
- * malformed.
- */
+/* Stores a line of src/builder/list_gpus.c as a row.  Returns false if the line is malformed. */
 static bool
 put_line(char *line, ReturnSetInfo *result)
 {

@@ -376,10 +376,7 @@ allocate_piece(GrnndBuilder *b)
 	return false;
 }
 
-/*
- * The other host cannot build.  Starts a builder of this host in place of the client, with the same
- * mapping and rows.
- */
+/* The other host cannot build: starts a builder here, with the same mapping and rows. */
 static void
 build_here(GrnndBuilder *b, const char *why, const char *hint)
 {
@@ -483,9 +480,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 	invalid_message(b, "unknown type");
 }
 
-/*
- * Handles all messages that have arrived.  Errors: the builder has ended, is silent, or has failed.
- */
+/* Handles all messages that have arrived.  Errors: the builder ended, is silent, or failed. */
 void
 grnnd_builder_poll(GrnndBuilder *b)
 {

@@ -10,10 +10,7 @@
 #include "am/compat.h"
 #include "portability/instr_time.h"
 
-/*
- * The time for which the builder has sent or read nothing; silence_lasts() defines the time that
- * counts.
- */
+/* The time for which the builder has sent or read nothing, as silence_lasts() counts it. */
 typedef struct GrnndSilence
 {
 	instr_time	checked;		/* the last check */
@@ -83,15 +80,9 @@ extern void grnnd_builder_group(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_park(GrnndBuilder *builder);
 /* Whether a parked builder fits these settings. */
 extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
-/*
- * Kills the builder without waiting for its end, which may take long if a device must be freed.
- * The builder executes nothing any more.
- */
+/* Kills the builder without waiting until the driver has freed a device. */
 extern PGDLLEXPORT void grnnd_builder_kill(GrnndBuilder *builder);
-/*
- * Detaches the builder from the mapping after DONE of a build on another host.  The builder ends
- * its connection without the leader.
- */
+/* Detaches the builder after DONE of a build on another host: it ends its connection alone. */
 extern void grnnd_builder_detach(GrnndBuilder *builder);
 /* Raises the error of a failed build, by the fields of a FAILED message. */
 extern GRNND_NORETURN void grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint);

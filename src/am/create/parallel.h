@@ -19,10 +19,7 @@ typedef struct GrnndWorkers
 } GrnndWorkers;
 
 extern int	grnnd_collect_workers(Relation heap, Relation index);
-/*
- * Number of workers that may write pages beside the leader.  build->index NULL: for an index that
- * does not exist yet.
- */
+/* Number of workers that may write pages.  build->index NULL: the index does not exist yet. */
 extern int	grnnd_write_workers(const GrnndBuild *build, uint64 index_pages);
 
 /*

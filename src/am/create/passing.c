@@ -17,16 +17,10 @@
 #include "am/create/passing.h"
 #include "am/compat.h"
 
-/*
- * Blocks dropped at a time: 4 MB.  Measured: a build beyond memory takes 17.6 s, and 21.8 s if no
- * block is dropped (test/bench/decisions.md).
- */
+/* Blocks dropped at a time, 4 MB: a build beyond memory takes 17.6 s, with none dropped 21.8 s. */
 #define RUN_BLOCKS ((BlockNumber) (4 * 1024 * 1024 / BLCKSZ))
 
-/*
- * The kernel caches read-ahead in pieces of up to 2 MB, and keeps a piece if only a part is to be
- * dropped: with runs of 1 MB the kernel kept 98%.
- */
+/* The kernel keeps pieces of read-ahead, 2 MB, if a part is dropped: of runs of 1 MB 98%. */
 #define PIECE_BLOCKS ((BlockNumber) (2 * 1024 * 1024 / BLCKSZ))
 
 /*
@@ -52,10 +46,7 @@ close_file(GrnndPassing *passing)
 	passing->file = -1;
 }
 
-/*
- * Opens the file of the relation that contains a block.  Returns false if the file cannot be
- * opened.
- */
+/* Opens the relation's file that contains a block.  Returns false if it cannot be opened. */
 static bool
 open_file(GrnndPassing *passing, BlockNumber block)
 {

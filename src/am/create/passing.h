@@ -13,9 +13,7 @@
 #include "storage/block.h"
 #include "utils/rel.h"
 
-/*
- * Runs of blocks that are kept until the kernel has inserted them into its lists or written them.
- */
+/* Runs of blocks kept until the kernel has inserted them into its lists or written them. */
 #define GRNND_PASSING_RUNS 4
 
 typedef struct GrnndBlockRun

@@ -11,10 +11,7 @@
  * 58P01 if no such file exists, 42501 if the file is not executable.
  */
 extern char *grnnd_builder_program(bool elsewhere);
-/*
- * Sets close-on-exec for all descriptors above stderr, so that no started program inherits them.
- * Errors: file system errors if /proc is missing.
- */
+/* Sets close-on-exec above stderr: no program inherits descriptors.  Errors: /proc is missing. */
 extern void grnnd_guard_descriptors(void);
 /*
  * Starts the program `path`.  The program gets an end of a socket as GRN_BUILDER_FD, default

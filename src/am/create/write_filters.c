@@ -117,10 +117,7 @@ share_begin(const GrnndNewIndex *new, uint32 share)
 	return (uint32) ((uint64) new->nodes * share / SHARES);
 }
 
-/*
- * For each value of each node in a share: counts the rows of each bucket, or, with `place`, copies
- * the rows behind the rows of earlier shares.
- */
+/* For each value of each node in a share: counts a bucket's rows or, with `place`, copies them. */
 static void
 sort_share(GrnndNewIndex *new, uint32 share, bool place)
 {
@@ -179,10 +176,7 @@ grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place)
 		sort_share(new, (uint32) share, place);
 }
 
-/*
- * Replaces a bucket's counts by the position of each share's first row.  Returns the number of
- * rows.
- */
+/* Replaces a bucket's counts by the position of each share's first row.  Returns the rows. */
 static uint64
 begin_shares(GrnndNewIndex *new, uint32 bucket)
 {
@@ -324,10 +318,7 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 	p->end = nrows * grnnd_row_bytes(new->columns);
 	p->off_books = plan_array(map, &p->end, new->columns->n, sizeof(GrnSigBook));
 	p->off_sigs = plan_array(map, &p->end, new->nodes, new->layout.sig_bytes);
-	/*
-	 * Without codes neither signatures nor lists are used, and a later fit (fit_lists.c) will know
-	 * more rows.
-	 */
+	/* Without codes signatures and lists are of no use, and a later fit will know more rows. */
 	if (new->codes != NULL)
 	{
 		new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
@@ -495,10 +486,7 @@ grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 	return low;
 }
 
-/*
- * Fills a record with entries [first, end) of a bucket's groups, by their order, or where that is
- * NULL of its list.
- */
+/* Fills a record with entries [first, end) of a bucket's groups by `order`, or of its list. */
 static void
 form_rows(const GrnndNewIndex *new, uint32 bucket, const uint32 *order, uint64 first, uint64 end, GrnRecord *rec)
 {
@@ -530,10 +518,7 @@ form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 			  Min(first + room, new->list_row_starts[bucket + 1] - new->list_row_starts[bucket]), rec);
 }
 
-/*
- * Forms a record of a group.  number: among the records of all groups.  A record without rows stays
- * free.
- */
+/* Forms a record of a group.  number: among all groups' records.  Without rows it stays free. */
 static void
 form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {

@@ -21,9 +21,7 @@
 #include "am/page.h"
 #include "am/write/bitset.h"
 
-/*
- * Level `hot` uses at most this part of shared buffers, so that most of the table stays in memory.
- */
+/* Level `hot` uses at most this part of shared buffers; the table needs the rest. */
 #define HOT_PART 8
 
 typedef enum Level

@@ -498,10 +498,7 @@ has_no_functions(Relation index)
 		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 }
 
-/*
- * A GrnndRightFn: owners of the index and readers of the table may.  The SELECT later checks the
- * privileges on the columns.
- */
+/* A GrnndRightFn: the index's owner and readers of the table; SELECT checks the columns later. */
 static void
 must_own_or_read(Oid index, Oid table)
 {

@@ -110,10 +110,7 @@ count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
 	}
 }
 
-/*
- * Reads the node pages, or a sample.  reach, live: if not NULL, filled with the neighbor lists
- * and the live nodes.
- */
+/* Reads the node pages, or a sample.  reach, live, unless NULL: neighbor lists, live nodes. */
 static void
 count_records(Relation index, const GrnndIndex *ix, uint32 limit, bool whole, Counts *c,
 			  GrnndReach *reach, GrnndSet *live)
@@ -298,10 +295,7 @@ curve_points(const GrnndNotes *notes)
 	return json(text.data);
 }
 
-/*
- * Returns the format number in the index's metapage.  Sets *advice if this version cannot read the
- * index.
- */
+/* Returns the metapage's format number.  Sets *advice if this version cannot read the index. */
 static uint32
 format_of(Relation index, char **advice)
 {
@@ -405,10 +399,7 @@ must_own_or_monitor(Oid index, Oid table)
 				 errhint("Roles with the privileges of pg_stat_scan_tables can also call the function.")));
 }
 
-/*
- * grnnd_stats(index, all_pages).  The view grnnd_indexes passes all_pages = NULL: neither an
- * invalid index nor an index dropped meanwhile is then an error.
- */
+/* grnnd_stats(index, all_pages).  NULL, from grnnd_indexes: an invalid index is no error. */
 PG_FUNCTION_INFO_V1(grnnd_stats);
 Datum
 grnnd_stats(PG_FUNCTION_ARGS)

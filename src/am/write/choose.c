@@ -11,10 +11,7 @@
 #include "graph/space.h"
 #include "graph/stored/prune.h"
 
-/*
- * Dead nodes that a search for neighbors may visit. A search visits every entry point: at most one
- * list of dead nodes comes before them.
- */
+/* Dead nodes that a search for neighbors may visit: every entry point comes before them. */
 #define DEAD_LIMIT(ef) (2 * (ef) + 64)
 
 /*
@@ -191,10 +188,7 @@ grnnd_near_end(GrnndNear *near)
 	pfree(near);
 }
 
-/*
- * Writes the place of a stored vector: in the graph's space, or in turned form (own.h) if rows are
- * not scaled.
- */
+/* Writes the place of a stored vector: in the graph's space, or turned (own.h) if not scaled. */
 static void
 place_stored(const GrnndIndex *ix, const void *vec, float *row)
 {
@@ -537,10 +531,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 	{
 		if (found[i].id == self)
 			continue;
-		/*
-		 * A record with the same vector and another signature would occlude all other candidates,
-		 * and filtered searches seldom pass through that record.
-		 */
+		/* A record of the same vector would occlude all others; filtered searches avoid it. */
 		if (mine.vec != NULL && ntwins <= GRNND_MOST_SIGNED && nfound - ntwins > 1 &&
 			found[i].error == mine.error &&
 			memcmp(grn_search_vector(search, i), mine.vec, l->vec_bytes) == 0)

@@ -34,10 +34,7 @@ extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
 /* Encodes x, which the caller keeps. error: grnnd_rounding_error() if a record has x, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
-/*
- * The nodes around a point: their places in the graph's space, for distances, and their lists, as
- * the search found them or as read later.
- */
+/* The nodes around a point: their places and lists, as the search found or later read them. */
 typedef struct GrnndNear GrnndNear;
 
 /*
@@ -77,10 +74,7 @@ typedef struct GrnndList
 /* The edge to list->ids[i]. */
 extern GrnEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
 
-/*
- * Chooses, by the RNG rule and exact distances, neighbors of the point among the found live nodes,
- * except self.
- */
+/* Chooses neighbors of the point, by the RNG rule, among the found live nodes except self. */
 extern void grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 								   GrnndList *list);
 

@@ -22,10 +22,7 @@ grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
 		grnnd_corrupt(index, grnnd_node_block(ix, id), what);
 }
 
-/*
- * Reads and locks the page of id. The caller knows that the page exists; if not, the index is
- * corrupt.
- */
+/* Reads and locks the page of id, which must exist; if not, the index is corrupt. */
 static Buffer
 lock_page_of(Relation index, const GrnndIndex *ix, uint32 id, int lockmode,
 			 BufferAccessStrategy strategy)

@@ -10,9 +10,7 @@
 
 #include "am/page_store.h"
 
-/*
- * A change of one record, or of several on at most MAX_GENERIC_XLOG_PAGES pages, in one WAL record.
- */
+/* A change of records on at most MAX_GENERIC_XLOG_PAGES pages, in one WAL record. */
 typedef struct GrnndEdit
 {
 	Relation	index;
@@ -38,26 +36,17 @@ extern void grnnd_edit_end(GrnndEdit *e);
 /* GrnStore.edit() of a GrnndStore: one WAL record. */
 extern void grnnd_store_edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
 
-/*
- * Raises an error unless the record is sound. *limit is the number of existing ids, read again if
- * an edge leads past *limit.
- */
+/* Raises an error unless the record is sound.  *limit: the existing ids, if need be reread. */
 extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
 							   const GrnRecord *rec, uint32 *limit);
 
-/*
- * Copies the first record_bytes of record id, as far as they lie on the first page, to rec,
- * whatever the record's state. Returns the state.
- */
+/* Copies record id, as far as its first page has it, in any state.  Returns the state. */
 extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
 								  GrnRecord *rec, BufferAccessStrategy strategy);
 /* Bytes that grnnd_copy_record() writes. */
 extern Size grnnd_copy_bytes(const GrnndIndex *ix);
 
-/*
- * Copies a live node's own code [code_bytes] and factor. Returns false and copies nothing if the
- * node is not alive.
- */
+/* Copies a live node's code [code_bytes] and factor.  Returns false if it is not alive. */
 extern bool grnnd_copy_own_code(Relation index, const GrnndIndex *ix, uint32 id,
 								BufferAccessStrategy strategy, uint8_t *code,
 								GrnFactor *factor);

@@ -8,10 +8,7 @@
 #include "am/entries.h"
 #include "am/write/link.h"
 
-/*
- * Inner product: the median length of the sampled entry points, in the codec's unit; 0 if codes
- * contain no lengths.
- */
+/* Inner product: the median length of sampled entry points in the codec's unit, or 0. */
 extern float grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries);
 
 /* Makes a new node an entry point, by chance; entries: as the insert has read the entry points. */

@@ -10,10 +10,7 @@
 extern PGDLLEXPORT uint32 grnnd_fit_rows(uint32 dim);
 /* Returns whether codes are due to be fitted or judged, given that a node of this id exists. */
 extern bool grnnd_fit_due(const GrnndMeta *meta, uint32 id);
-/*
- * Returns whether VACUUM or grnnd_fit() must measure the curve of recall anew. limit: all node ids
- * are below this.
- */
+/* Must VACUUM or grnnd_fit() measure the curve of recall anew?  limit: above all node ids. */
 extern bool grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 							 uint32 limit);
 /* The state of an index's codes, as grnnd_codes() reports the state (fit_schedule.c). */
@@ -45,10 +42,7 @@ extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve 
  * was made lately. If this transaction has locked the table, the worker starts at commit.
  */
 extern void grnnd_request_fit(Relation index, Relation heap, uint32 id);
-/*
- * Starts a background worker that measures recall with the queries of scans, if nothing speaks
- * against it.  Changes nothing itself, because a scan calls it.
- */
+/* Starts a worker that measures recall with scans' queries, unless something forbids it. */
 extern void grnnd_request_measurement(Relation index);
 /*
  * Fits or judges codes in the calling process, with the locks of grnnd_fit_codes(). Sets *begun if

@@ -20,10 +20,7 @@
 /* Milliseconds between two checks whether inserts have ended. */
 #define WRITERS_MS 5
 
-/*
- * Makes the codes of the nodes from f->first to f->end. While vacuum is kept out, a node can become
- * nothing but a dead node.
- */
+/* Makes the codes of nodes f->first to f->end, which can only die while vacuum is kept out. */
 static void
 encode_nodes(Fit *f)
 {

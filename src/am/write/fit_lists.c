@@ -93,10 +93,7 @@ values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 
 /* ---- step 1 ---- */
 
-/*
- * Counts the elements of a record's first TID, for array columns alone: counts
- * [columns][GRNND_CLASSES].
- */
+/* Counts the elements of a record's first TID, for array columns: counts [columns][CLASSES]. */
 static void
 count_elements(const Fit *f, GrnndRowElements *table, const GrnRecord *rec, const uint8 *values,
 			   uint32 *counts)
@@ -192,10 +189,7 @@ begin_lists(Fit *f, GrnndRowElements *table)
 	uint32		most = meta->list_pages * GRNND_LISTS_PER_PAGE / meta->ncolumns;
 
 	grnnd_test_point("lists-fitted");
-	/*
-	 * Vacuum waits for inserts in the same way. Nobody else waits for this process, because the
-	 * process holds no lock on a page.
-	 */
+	/* Vacuum waits for inserts likewise.  Nobody waits for this process: it locks no page. */
 	grnnd_lock(f->index, GRNND_WRITERS_LOCK, ExclusiveLock);
 	meta->list_state = GRNND_LISTS_FILLING;
 	meta->list_buckets = 0;
@@ -292,10 +286,7 @@ row_at_hand(const Gather *g, const Listed *row)
 						 g->codes + (Size) row->node * l->code_bytes, g->sigs + (Size) row->node * l->sig_bytes};
 }
 
-/*
- * Writes as a group those of the rows at hand whose numbers are in order [n]; recs: room for the
- * group's records.  Returns the id of the first record.
- */
+/* Writes as a group the rows numbered in order [n], into recs.  Returns the first record's id. */
 static uint32
 write_group(Gather *g, uint32 bucket, const Listed *rows, const uint32 *order, uint32 n, char *recs)
 {

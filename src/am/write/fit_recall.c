@@ -54,10 +54,7 @@
  */
 #define WIDE_EVERY 4
 
-/*
- * Nothing is measured if more than this share of slots is free: the rows that will fill the slots
- * change recall, and nothing counts these rows.
- */
+/* Nothing is measured beyond this share of free slots: rows that fill them change recall. */
 #define MOST_FREE 0.3
 
 #define DEAD_LIMIT 64
@@ -162,10 +159,7 @@ is_free(Fit *f, uint32 id)
 	return result;
 }
 
-/*
- * Draws more nodes at random, each at most once. Entry points are left out, because searches need
- * them.
- */
+/* Draws more nodes at random, each once, but no entry points: searches need them. */
 static void
 draw(Measure *m, const GrnndEntries *entries, uint32 more)
 {
@@ -192,10 +186,7 @@ draw(Measure *m, const GrnndEntries *entries, uint32 more)
 	}
 }
 
-/*
- * Takes queries of scans instead of nodes. Returns false, and leaves the nodes, if there are too
- * few.
- */
+/* Takes queries of scans instead of nodes.  Returns false if there are too few. */
 static bool
 take_sampled(Measure *m)
 {
@@ -289,10 +280,7 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/*
- * Sorts the nearest stored vectors by the distances of their rows. Returns false if the query's row
- * is invisible.
- */
+/* Sorts the nearest stored vectors by their rows.  Returns false if the query's row is gone. */
 static bool
 read_nearest(Measure *m, TestQuery *q)
 {
@@ -441,10 +429,7 @@ seconds_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
-/*
- * Measures with this many more queries, at the cost of one reading of all records. sampled: with
- * queries of scans instead, if there are enough.
- */
+/* Measures with so many more queries, reading all records once.  sampled: queries of scans. */
 static void
 measure_round(Measure *m, const GrnndEntries *entries, uint32 more, bool sampled, Outcome *sums)
 {

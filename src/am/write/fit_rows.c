@@ -64,10 +64,7 @@ grnnd_fit_rows_end(FitRows *r)
 	table_close(r->heap, NoLock);
 }
 
-/*
- * Returns the value of a row, in memory of the slot or of r->value. Returns false if the row is
- * invisible.
- */
+/* Returns the value of a row, in the slot or r->value.  Returns false if it is invisible. */
 static bool
 fetch_value(FitRows *r, const ItemPointerData *tid, Datum *value)
 {

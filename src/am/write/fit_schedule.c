@@ -58,10 +58,7 @@
 #include "am/page.h"
 #include "am/write/lock.h"
 
-/*
- * Time until the next attempt: RETRY_MS after the first failure, doubled RETRY_DOUBLINGS times at
- * most.
- */
+/* RETRY_MS after the first failure, doubled RETRY_DOUBLINGS times at most. */
 #define RETRY_MS 10000
 #define RETRY_DOUBLINGS 8		/* 43 minutes */
 
@@ -134,10 +131,7 @@ may_try(Relation index, const GrnndKey *key, const GrnndAttrs *attrs, Page page,
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 
-/*
- * Returns whether a fit is due and no attempt was made lately. With `record`, notes the caller's
- * attempt on the metapage.
- */
+/* Is a fit due that was not attempted lately?  With `record`, notes the attempt. */
 static bool
 check_due(Relation index, bool record)
 {
@@ -201,10 +195,7 @@ StaticAssertDecl(sizeof(FitJob) <= BGW_EXTRALEN, "a worker's job fits where it i
 /* The worker that this session has started; NULL: none. */
 static BackgroundWorkerHandle *my_worker;
 
-/*
- * This transaction has locked (for example created) a table whose index is due. A worker could not
- * lock the index before the transaction ends.
- */
+/* This transaction has locked (say created) a table whose index is due: no worker could. */
 static bool due_at_commit;
 
 /* A running worker locks the place of its database, and one of the server's places. */
@@ -241,10 +232,7 @@ take(LOCKTAG tag)
 	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-/*
- * Takes a place in the database and a place in the server. The session holds the locks, but an
- * abort releases them; the worker holds no lock yet.
- */
+/* Takes places in database and server.  An abort releases the session's locks. */
 static bool
 take_places(void)
 {
@@ -263,10 +251,7 @@ leave_places(int code, Datum arg)
 	LockReleaseSession(DEFAULT_LOCKMETHOD);
 }
 
-/*
- * Returns whether a new worker would find no place, or a worker that is starting will find all that
- * is due.
- */
+/* Would a new worker find no place, or does a starting worker find all that is due? */
 static bool
 has_workers(void)
 {
@@ -473,10 +458,7 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 	{
 		if (in_worker)
 			limit_time(time_limit(heap, index));
-		/*
-		 * an insert may have found the next fit due, and not requested it because this fit was
-		 * running
-		 */
+		/* an insert may have found the next fit due while this fit was running */
 		do
 			grnnd_fit_codes(index, in_worker ? heap : NULL, false);
 		while (in_worker && claim(index));
@@ -490,10 +472,7 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 
 /* ---- what a worker does ---- */
 
-/*
- * Takes a relation's lock without waiting in the lock's queue. *tries counts down: the transaction
- * that started this worker may be about to release the lock.
- */
+/* Takes a relation's lock without queueing.  *tries counts down: it may soon be released. */
 static bool
 lock_soon(Oid relation, LOCKMODE mode, int *tries)
 {
@@ -648,10 +627,7 @@ try_index(Oid oid, bool claimed, List **skipped)
 	return run_step(oid, claimed, NIL, NULL) || skip(oid, skipped);
 }
 
-/*
- * Finds indexes that are due, and skips damaged indexes. Returns false if the worker has lost its
- * places, or its database.
- */
+/* Finds indexes that are due.  Returns false if the worker has lost its places or database. */
 static bool
 try_find(List **skipped, List **due)
 {
@@ -710,10 +686,7 @@ grnnd_fit_main(Datum arg)
 	placed = take_places();
 	if (placed && OidIsValid(job.index))
 		placed = try_index(job.index, true, &skipped);
-	/*
-	 * While this worker holds its places, no insert starts a worker. When the places are free,
-	 * search again for indexes that became due in the meantime.
-	 */
+	/* No insert started a worker meanwhile, so search again for indexes that became due. */
 	while (placed && fit_all(&skipped))
 	{
 		List	   *due = NIL;

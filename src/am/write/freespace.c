@@ -353,10 +353,7 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 		grnnd_page_init(page, GRNND_NODES);
 	memcpy(grnnd_page_record(page, ix, grn_node_slot(l, slot.id)), rec,
 		   Min(l->record_bytes, l->payload));
-	/*
-	 * A new page is logged whole, and consists mostly of zeroes. Any server can replay a compressed
-	 * image.
-	 */
+	/* A new page is mostly zeroes and logged whole.  Any server can replay a compressed image. */
 	if (is_new && l->per_page > 1)
 		wal_compression = WAL_COMPRESSION_PGLZ;
 	GenericXLogFinish(xlog);

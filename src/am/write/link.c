@@ -111,10 +111,7 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	return true;
 }
 
-/*
- * Chooses the neighbor that the full v gives up for x. room: edges that x needs beside an edge to
- * the neighbor.
- */
+/* Chooses the neighbor that the full v gives up for x.  room: further edges that x may take. */
 static bool
 evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint32 room,
 	  GrnndEviction *e)
@@ -214,10 +211,7 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 	return link;
 }
 
-/*
- * Step 3 for one neighbor, whose record `rec` is locked: returns the position for x in the list,
- * or -1. *linked: the neighbor has an edge to x already.
- */
+/* Step 3 for a neighbor: returns x's place in its locked list, or -1.  *linked: is there. */
 static int
 position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool *linked)
 {
@@ -238,10 +232,7 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
 	return grn_find_id(ids, rec->count, t->y);
 }
 
-/*
- * Step 3 for neighbors on the same few pages, sorted by block, in one WAL record. Returns the
- * number of neighbors with an edge to x.
- */
+/* Step 3 for neighbors on a few pages, in one WAL record.  Returns how many lead to x. */
 static uint32
 link_group(const GrnndLink *link, Target *t, uint32 n)
 {
@@ -346,10 +337,7 @@ compare_blocks(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/*
- * Step 3 once more for a neighbor whose y would become unreachable: chooses a y that needs no new
- * edge of x.
- */
+/* Step 3 again for a neighbor whose y would become unreachable, with a y that needs no edge. */
 static uint32
 link_again(GrnndLink *link, Target *t)
 {

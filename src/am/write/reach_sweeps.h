@@ -5,10 +5,7 @@
 #include "am/grnnd.h"
 #include "am/write/bitset.h"
 
-/*
- * A search for all nodes reachable from the marked nodes, in sweeps in the order of the file. Lists
- * noted in memory are used instead of the pages.
- */
+/* A search for all nodes reachable from marked nodes, in sweeps; noted lists replace pages. */
 typedef struct GrnndReach
 {
 	Relation	index;
@@ -33,9 +30,7 @@ extern void grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex
 /* Notes a node's list, if memory allows. Later searches trust noted lists. */
 extern void grnnd_reach_note(GrnndReach *reach, uint32 id, const uint32 *ids, uint32 count);
 extern void grnnd_reach_mark(GrnndReach *reach, uint32 id);
-/*
- * Writes a node's list, noted or else from its page, to ids [GRN_MAX_DEGREE]; returns its length.
- */
+/* Writes a node's list, noted or from its page, to ids [GRN_MAX_DEGREE]; returns its length. */
 extern uint32 grnnd_reach_list(GrnndReach *reach, uint32 id, uint32 *ids);
 /* Searches until all nodes reachable from the marked nodes are reached. */
 extern void grnnd_reach_run(GrnndReach *reach);

@@ -14,10 +14,7 @@
 #include "am/write/maintenance.h"
 #include "graph/stored/prune.h"
 
-/*
- * Live neighbors remembered of each dead node: as many as memory allows, or none below this
- * number.
- */
+/* Live neighbors remembered of each dead node: as memory allows, or none below this number. */
 #define MIN_REMEMBERED 4
 /*
  * The most candidates for the room in one list.  Measured on 12,000 sentences in layout compact

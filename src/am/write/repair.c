@@ -393,10 +393,7 @@ grnnd_prepare(GrnndVacuum *v)
 	if (root.id != GRN_INVALID_ID)
 	{
 		connect_to(r, root.id);
-		/*
-		 * entries[0] stays until repair, though it will die: new rows may be reachable only through
-		 * such nodes
-		 */
+		/* entries[0] stays until repair, though it will die: new rows may depend on such nodes */
 		grnnd_prepare_entries(v, &root);
 	}
 	grnnd_set_clear(&v->reach.reached);
@@ -593,10 +590,7 @@ connect_late(Repair *r)
 			(void) connect_node(r, r->late[i], root, GRN_INVALID_ID);
 }
 
-/*
- * Gives a node with few edges the neighbors that an insert would choose, and gives these
- * neighbors links back.
- */
+/* Gives a node with few edges an insert's neighbors, and gives these links back. */
 static void
 enrich(Repair *r, uint32 id)
 {

@@ -105,9 +105,7 @@ most_dead(const GrnndVacuum *v, const GrnRecord *rec)
 	return ndead > most ? most : rec->count;
 }
 
-/*
- * Drops the farthest edges to dead nodes, if a list has too many; lists are usually nearest first.
- */
+/* Drops the farthest edges to dead nodes if a list has too many; lists are mostly in order. */
 static void
 thin_list(GrnndVacuum *v, GrnRecord *rec)
 {
@@ -256,10 +254,7 @@ survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 	}
 }
 
-/*
- * Writes to the metapage how many nodes of the build are gone, because search widths depend on this
- * number (width.c).
- */
+/* Writes the number of the build's nodes that are gone, on which widths depend (width.c). */
 static void
 note_gone(GrnndVacuum *v)
 {
@@ -316,10 +311,7 @@ clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 	UnlockReleaseBuffer(buffer);
 }
 
-/*
- * Runs after the whole sweep. Only then is certain which nodes have died, and which nodes got
- * another row since the survey and still need the edges to them.
- */
+/* Runs after the whole sweep, when it is certain which nodes have died and which got a row. */
 static void
 thin_page(GrnndVacuum *v, BlockNumber block)
 {
@@ -356,10 +348,7 @@ relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
 	return same;
 }
 
-/*
- * Takes empty records out of a node's chain, and marks the node as dead if no TID is left. Begins
- * again if an insert puts a new record in front meanwhile.
- */
+/* Unchains a node's empty records; without TIDs it is dead.  Begins again after an insert. */
 static void
 clean_chain(GrnndVacuum *v, uint32 head, GrnRecord *rec)
 {
@@ -436,10 +425,7 @@ free_page(GrnndVacuum *v, uint32 id, FullTransactionId stamp)
 	v->stats->pages_deleted++;
 }
 
-/*
- * Nothing leads to these records any more. "Slot reuse" in README says when new rows may take the
- * slots.
- */
+/* Nothing leads to these records any more; README says when new rows may take the slots. */
 static void
 free_all(GrnndVacuum *v)
 {
@@ -583,10 +569,7 @@ grnnd_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	old = MemoryContextSwitchTo(context);
 	v.memory.context = context;
 	grnnd_lock(info->index, GRNND_UPKEEP_LOCK, ExclusiveLock);
-	/*
-	 * Reread the metapage: a failed fit sends no invalidation, and its lists must not be freed as
-	 * garbage.
-	 */
+	/* Reread the metapage: a failed fit sends no invalidation, and its lists are no garbage. */
 	v.ix = grnnd_index_anew(info->index);
 	grnnd_lock(info->index, GRNND_SURVEY_LOCK, ExclusiveLock);
 	run_vacuum(&v);

@@ -61,14 +61,9 @@ typedef struct GrnndRoot
 
 /* Reads the current entries[0]. */
 extern void grnnd_read_root(GrnndVacuum *v, GrnndRoot *root);
-/*
- * Chooses the current entries[0] if it lives, else another entry point or a neighbor of the dead
- * entry point, else any live node.
- */
+/* Chooses the current entries[0], else another entry point, its neighbor, or any live node. */
 extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
-/*
- * Makes node id the new root, with the code of its own record. Returns false if the node is dead.
- */
+/* Makes node id the new root, with its record's code.  Returns false if the node is dead. */
 extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
 /* Writes root to entries[0], unless it is there already or entries[0] is not root->expected. */
 extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
@@ -96,10 +91,7 @@ extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id,
 
 /* ---- repair.c ---- */
 
-/*
- * Before nodes die: makes all other nodes reachable without the dying nodes, by added edges alone,
- * and gives searches entry points that stay alive.
- */
+/* Makes all other nodes reachable without the dying ones, by added edges and entry points. */
 extern void grnnd_prepare(GrnndVacuum *v);
 /* Takes all dead nodes out of the graph, and keeps every live node reachable at any moment. */
 extern void grnnd_repair(GrnndVacuum *v);

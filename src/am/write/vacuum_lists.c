@@ -175,9 +175,7 @@ find_rank(const Row *rows, uint32 n, uint32 column, uint32 rank)
 	return low;
 }
 
-/*
- * Marks the rows [n] of a node that have a value beside the TIDs [ntids] of a record of the node.
- */
+/* Marks the rows [n] of a node that have a value beside the TIDs [ntids] of its record. */
 static void
 find_values(const GrnndIndex *ix, const GrnRecord *rec, uint32 ntids, Row *rows, uint32 n)
 {
@@ -255,10 +253,7 @@ note_chain(GrnndVacuum *v, uint32 bucket, GrnRecord *rec)
 	}
 }
 
-/*
- * Among several rows for a node and value, marks all as stale except one in the value's chain: an
- * interrupted insert may have left a record in no chain.
- */
+/* Marks a value's rows as stale but one in its chain: an insert may have been interrupted. */
 static void
 judge_copies(GrnndVacuum *v, Rows *r, GrnRecord *rec)
 {
@@ -363,10 +358,7 @@ has_stale(const Rows *r, uint32 first, uint32 n)
 
 /* ---- rows of lists ---- */
 
-/*
- * Returns whether row i of record id must go. *next: the first stale row of the record from i on;
- * rows added after the gathering come behind the stale rows.
- */
+/* Returns whether row i must go.  *next: the first stale row from i on; later rows are new. */
 static bool
 is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnListRow *row, uint32 *next)
 {

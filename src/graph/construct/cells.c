@@ -33,10 +33,7 @@ choose(uint32_t mask, uint32_t a, uint32_t b)
 	return (a & mask) | (b & ~mask);
 }
 
-/*
- * Finds the two nearest parts of ROWS rows.  distances: [nparts][ROWS].  The loops have no
- * branches, so that the compiler vectorizes over rows.
- */
+/* Finds the two nearest parts of ROWS rows, without branches, so that loops vectorize. */
 void
 grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out)
 {
@@ -121,10 +118,7 @@ grn_cut_guest_of(const Split *s, const NearestParts *nearest, size_t i)
 	return nearest->second[i];
 }
 
-/*
- * Computes the factors 1 / (2 |a - b|), which turn differences of squared distances into
- * distances from the plane between two centers.
- */
+/* Computes 1 / (2 |a - b|): from squared distances to distances from the plane between. */
 static void
 find_across(Split *s)
 {
@@ -338,10 +332,7 @@ set_center(Split *s, uint32_t c, const void *x)
 	grn_row_place(s->rows, x, 0, dim, s->centers + (size_t) c * dim);
 }
 
-/*
- * Moves the centers of the smallest parts to rows of parts that are much too large.  Weights
- * alone only move the borders between adjacent parts.
- */
+/* Moves the smallest parts' centers into parts much too large: weights only move borders. */
 static void
 move_smallest(Split *s)
 {

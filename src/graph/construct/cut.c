@@ -181,9 +181,7 @@ count_blocks(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/*
- * Appends the landmarks that are not yet members of part c.  Returns the position behind the last.
- */
+/* Appends landmarks that are not yet members of part c.  Returns the position behind the last. */
 static size_t
 put_landmarks(GrnParts *parts, uint32_t c, uint32_t count, size_t position)
 {

@@ -139,10 +139,7 @@ grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 
 /* ---- inboxes ---- */
 
-/*
- * Puts a key into a full inbox in place of the largest key.  A key that is larger, or in the
- * inbox already, is dropped.
- */
+/* Puts a key into a full inbox in place of the largest, unless larger or there already. */
 static void
 replace_largest(Inbox *inbox, uint64_t key)
 {
@@ -160,10 +157,7 @@ replace_largest(Inbox *inbox, uint64_t key)
 	inbox->largest = (uint8_t) largest;
 }
 
-/*
- * Pushes a key to an inbox, which keeps the INBOX smallest distinct keys.  Equal keys are
- * dropped only when the inbox is full.
- */
+/* Pushes a key to an inbox of the INBOX smallest; equal keys are dropped only when full. */
 static void
 inbox_push(Inbox *inbox, uint64_t key)
 {
@@ -412,10 +406,7 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/*
- * Draws s distinct random neighbors, half of them from near positions.  If there are at most
- * s other vertices, returns all of them.
- */
+/* Draws s distinct random neighbors, half from near positions, or all other vertices. */
 static uint32_t
 random_neighbors(const Descent *d, size_t v, uint32_t *ids)
 {
@@ -535,10 +526,7 @@ prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 		grn_tile_floats(&d->tile, &d->rows);
 }
 
-/*
- * Returns true if the projection's bytes cannot order the neighbors of many vertices, as in
- * tight clusters far from each other.
- */
+/* True if the projection's bytes cannot order many neighbors, as in tight far clusters. */
 static bool
 too_coarse(const Descent *d)
 {

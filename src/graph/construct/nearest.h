@@ -38,10 +38,7 @@ typedef struct GrnNearest
  * before the first search and passes it unchanged to further searches.
  */
 extern size_t grn_nearest_search_bytes(const GrnNearest *n);
-/*
- * Writes the nearest vertices of v to out [k], nearest first.  Returns their number.  own: v
- * is among its own nearest.
- */
+/* Writes the nearest vertices of v to out [k], in order; returns their number.  own: v too. */
 extern uint32_t grn_nearest_search(const GrnNearest *n, void *work, uint32_t v, bool own,
 								   GrnNear *out);
 

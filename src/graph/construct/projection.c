@@ -276,9 +276,7 @@ grn_project_fit(GrnProject *p, const GrnRows *rows, uint64_t seed, GrnParallel *
 	find_scale(p, &sizes, parallel);
 }
 
-/*
- * Converts coordinates to bytes.  The comparisons turn a NaN, from overflow, into a byte as well.
- */
+/* Converts coordinates to bytes.  The comparisons turn a NaN, from overflow, into a byte. */
 static void
 store_bytes(const float *restrict u, uint32_t n, float scale, int8_t *restrict out)
 {

@@ -47,9 +47,7 @@ grn_f32_to_f16(float x)
 	}
 	else
 	{
-		/*
-		 * Subnormal: multiples of 2^-24.  An addition of 0.5 makes the adder round to a multiple.
-		 */
+		/* Subnormal: multiples of 2^-24.  Adding 0.5 makes the adder round to a multiple. */
 		float		f;
 		uint32_t	h;
 

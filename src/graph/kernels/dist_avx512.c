@@ -35,9 +35,7 @@
 	} while (0)
 #include "graph/kernels/dist_wide_impl.h"
 
-/*
- * Returns the sums of four vectors within each 128-bit lane, in the order v[0], v[1], v[2], v[3].
- */
+/* Returns the sums of four vectors within each 128-bit lane, in the order of the vectors. */
 static inline AVX512 __m512i
 lane_sums_512(const __m512i *v)
 {
@@ -49,10 +47,7 @@ lane_sums_512(const __m512i *v)
 	return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-/*
- * Returns the sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
- * Four rounds add interleaved halves.
- */
+/* Returns the sums of 16 vectors of 16 int32, lane c of v[c], by adding interleaved halves. */
 static inline AVX512 __m512i
 transpose_sum_512(const __m512i *v)
 {

@@ -196,10 +196,7 @@ neon_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
 		}
 }
 
-/*
- * Inserts a row into the nearest rows of four columns.  distances and rows point to the first
- * of the four columns.
- */
+/* Inserts a row into the nearest of four columns, at whose first distances and rows point. */
 static inline void
 show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 {
@@ -210,10 +207,7 @@ show_row(float32x4_t d, uint32_t number, float *distances, uint32_t *rows)
 	/* Most rows are farther than all kept rows, in all columns. */
 	if (vmaxvq_u32(less) == 0)
 		return;
-	/*
-	 * From the last place on, a place keeps its row, receives the new row, or receives the row
-	 * of the place before.
-	 */
+	/* From the last place on: keep the row, take the new row, or take the place before's. */
 	for (int c = (GRN_NEAREST_ROWS - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
 	{
 		float32x4_t before = vld1q_f32(distances + c - GRN_COLUMNS);

@@ -121,9 +121,7 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	*cc = SUM(sum_cc);
 }
 
-/*
- * Eight sums hide the latency of the multiply-add.  For W = 16 even and odd k have separate sums.
- */
+/* Eight sums hide the multiply-add's latency.  For W = 16 even and odd k have their own. */
 #define SUMS (GRN_COLUMNS / W)	/* sums of a row */
 #define SETS (2 / SUMS)
 
@@ -152,10 +150,7 @@ KERNEL(show_row) (FLOATS d, uint32_t number, float *distances, uint32_t *rows)
 	/* Most rows are farther than all kept rows, in all columns. */
 	if (!ANY(less))
 		return;
-	/*
-	 * From the last place on, a place keeps its row, receives the new row, or receives the row
-	 * of the place before.
-	 */
+	/* From the last place on: keep the row, take the new row, or take the place before's. */
 #pragma GCC unroll 8
 	for (int c = (GRN_NEAREST_ROWS - 1) * GRN_COLUMNS; c > 0; c -= GRN_COLUMNS)
 	{

@@ -120,10 +120,7 @@ replace_row(float *v, size_t i, size_t n, uint64_t seed, uint64_t stream)
 	} while (!unit_row(v + i * n, n, DEPENDENT));
 }
 
-/*
- * Gram-Schmidt: matrix products make each block orthogonal to all earlier rows; within the
- * block rows follow one by one.
- */
+/* Gram-Schmidt: products make a block orthogonal to earlier rows; in a block rows take turns. */
 void
 grn_orthonormalize(float *v, size_t m, size_t n, int passes, uint64_t seed,
 				   uint64_t stream, GrnParallel *parallel)
@@ -249,10 +246,7 @@ within_range(void *arg, int worker, size_t begin, size_t end)
 				rotate(e, p, q);
 }
 
-/*
- * Rotates pairs of blocks [begin, end) of a round.  The block at the last position remains,
- * and all other blocks move on in a circle.
- */
+/* Rotates pairs of blocks [begin, end) of a round.  All but the last block move in a circle. */
 static void
 rotate_pairs(void *arg, int worker, size_t begin, size_t end)
 {

@@ -90,10 +90,7 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 		__builtin_prefetch(p + i);
 }
 
-/*
- * Sorts keys of neighbors: the distance in the upper bits, the row's name below.  Insertion
- * sort suits lists as short as a pool.
- */
+/* Sorts keys, distance above and name below.  Insertion sort suits lists as short as a pool. */
 static inline void
 grn_sort_few_keys(uint64_t *keys, uint32_t count)
 {

@@ -126,10 +126,7 @@ grn_absent_end(GrnStore *store, GrnAbsent *a)
 	store->free(store, a);
 }
 
-/*
- * Does the list without position `at` keep candidate c out?  to_list: [count] distances from the
- * list's node.
- */
+/* Does the list without position `at` keep c out?  to_list [count]: distances from its node. */
 static bool
 is_occluded(const GrnAbsent *a, const GrnRecord *rec, const float *to_list, int at, uint32_t c)
 {

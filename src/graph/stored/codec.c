@@ -255,16 +255,10 @@ balance_levels(const GrnCodec *codec, const float *u, float scale, int8_t *level
 	}
 }
 
-/*
- * Candidates for a row's scale, in units of the scale at which the row's |u| equals
- * usual_norm2().
- */
+/* Candidates for a row's scale, in units of the scale where |u| equals usual_norm2(). */
 static const float scale_parts[] = {0.7f, 0.85f, 1.0f, 1.2f, 1.45f, 1.8f};
 
-/*
- * The scale at which the vector of levels is most nearly parallel to u; u_j / scale is rounded to
- * steps.  Returns 0 if u is zero or not finite.
- */
+/* The scale at which rounded u is most parallel to u.  0 if u is zero or not finite. */
 static float
 best_scale(const GrnCodec *codec, const float *u, float u2)
 {
@@ -339,10 +333,7 @@ grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length
 	if (!direction)
 	{
 		*factor = grn_factor(sqrtf(norm2) / codec->length_unit, 0);
-		/*
-		 * divide by the rounded length, so that length times alpha has only the rounding error of
-		 * alpha
-		 */
+		/* divide by the rounded length, so that length times alpha has alpha's error only */
 		length = grn_factor_length(*factor);
 		alpha = length > 0 ? alpha / (length * codec->length_unit) : 0;
 	}

@@ -105,10 +105,7 @@ grn_may_be_codes(GrnForm form, uint32_t dim)
 	return grn_form(form)->direct && grn_form_bytes(form, dim) <= GRN_MOST_OWN_BYTES;
 }
 
-/*
- * The shape of codes that are rows of this form.  Returns GRN_NO_CODES if rows are too long, or if
- * the metric is not a function of counts of ones.
- */
+/* The shape of codes that are rows, or GRN_NO_CODES: rows too long, or another metric. */
 extern GrnCodeShape grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim);
 
 /* Number of floats of mean and basis, stored as mean, then basis. */

@@ -282,9 +282,7 @@ random_rows(float *v, size_t m, size_t dim, uint64_t seed, uint64_t stream,
 	grn_orthonormalize(v, m, dim, 2, seed, STREAM_REPAIR, parallel);
 }
 
-/*
- * Computes the sample's principal directions: rows of g as combinations of rows of v, and values.
- */
+/* Computes the sample's principal directions, rows of g times rows of v, and values. */
 static void
 find_directions(SampleFit *f, GrnParallel *parallel)
 {
@@ -376,10 +374,7 @@ set_spectrum(Spectrum *s, uint32_t dim, const double *values, size_t m, double t
 		s->squares += rest * rest / (dim - GRN_MAX_CODE_DIMS);
 }
 
-/*
- * Number of directions in a block of dimensions [first, last), which may have more dimensions than
- * directions are left.
- */
+/* Number of directions in a block of dimensions [first, last), at most those that are left. */
 static size_t
 block_directions(uint32_t dim, uint32_t first, uint32_t last)
 {
@@ -425,9 +420,7 @@ cheapest_shape(const Spectrum *s, uint32_t max_dims, const GrnCodeCosts *costs, 
 	const uint32_t least = 2 * GRN_CODE_ALIGN;
 
 	*held = 0;
-	/*
-	 * with few dimensions, the order of near neighbors needs the full precision of all dimensions
-	 */
+	/* with few dimensions, near neighbors' order needs the full precision of all dimensions */
 	for (t.dims[0] = s->dim > least ? 0 : least; t.dims[0] <= max_dims; t.dims[0] += GRN_CODE_ALIGN)
 		for (t.dims[1] = 0; t.dims[0] + t.dims[1] <= max_dims; t.dims[1] += GRN_CODE_ALIGN)
 			for (t.dims[2] = 0; grn_code_dims(t) <= max_dims; t.dims[2] += GRN_CODE_ALIGN)
@@ -556,10 +549,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 	return codec;
 }
 
-/*
- * Decline of variances as in SIFT and sentence embeddings: a sixth of the directions holds half
- * the variance.
- */
+/* Decline as in SIFT and sentences: a sixth of the directions holds half the variance. */
 #define USUAL_DECAY 5
 
 GrnCodeShape

@@ -35,10 +35,7 @@ typedef struct GrnCodecFit
 	uint32_t	dim;
 	uint32_t	max_code_dims;	/* at most grn_max_code_dims(); with `energy` a multiple of
 								 * GRN_FIT_ALIGN; 0: no codec */
-	/*
-	 * The shape comes from exactly one of costs, shape and energy.  A `shape` with own > 0 always
-	 * applies.
-	 */
+	/* The shape comes from costs, shape or energy; a `shape` with own > 0 always applies. */
 	const GrnCodeCosts *costs;
 	GrnCodeShape shape;			/* the given shape */
 	float		energy;			/* share of the variance that the directions must hold */
@@ -107,10 +104,7 @@ extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
 extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
 							  float *out, void *workspace, float *held);
 
-/*
- * The shape for rows that do not exist yet: the cheapest shape if variances decline about as they
- * do in SIFT and in text embeddings.
- */
+/* The shape for rows to come: variances decline as in SIFT and text embeddings. */
 extern GrnCodeShape grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs);
 
 #endif							/* GRN_CODEC_FIT_H */

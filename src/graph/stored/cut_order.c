@@ -115,10 +115,7 @@ load_row(const Order *o, uint32_t node, float *x)
 	grn_row_place(o->of, grn_row(o->of, node), 0, o->of->dim, x);
 }
 
-/*
- * Finds the direction w [dims] in which halves of a sample of n rows differ most.  Returns false
- * if all rows are equal.
- */
+/* Finds the direction w [dims] in which halves of a sample differ most.  False: rows are equal. */
 static bool
 find_direction(const Order *o, int worker, uint32_t first, uint32_t n, float *w)
 {
@@ -268,10 +265,7 @@ cut_leaf(Order *o, const Leaf *leaf, PagePart part)
 	}
 }
 
-/*
- * Cuts a part down to its pages by rows.  Each cut reads the rows again until a part fits into
- * memory.
- */
+/* Cuts a part down to its pages.  Each cut reads the rows again until a part fits memory. */
 static void
 cut_large(Order *o, int worker, PagePart part)
 {

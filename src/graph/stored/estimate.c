@@ -13,10 +13,7 @@
 #define CHUNK 64				/* bytes of a code that the widest kernel reads at once */
 #define PIECE 32				/* codes per batch */
 
-/*
- * Kernels read the end of a code in words.  grn_shape_sound() ensures the same of shapes from
- * disk.
- */
+/* Kernels read the end of a code in words; grn_shape_sound() checks shapes from disk. */
 _Static_assert(GRN_CODE_STEP % 4 == 0, "kernels read codes in words");
 
 /* Fills the fields of all queries with codes of directions or rows, from q8 [k]. */
@@ -235,10 +232,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	}
 }
 
-/*
- * The squared distance of the places of two rows.  both: number of common ones; ones: number of
- * ones in the second row.
- */
+/* The squared distance of two rows' places.  both: common ones; ones: of the second row. */
 static float
 places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
 {

@@ -24,15 +24,9 @@ typedef struct GrnFilter
 {
 	const GrnSigSet *sets;		/* [nsets]; a signature passes if all sets let it pass */
 	uint32_t	nsets;
-	/*
-	 * Does a row with these values [attr_bytes] pass? Called under a page's lock, as has().  NULL:
-	 * no condition on values.
-	 */
+	/* Does a row with these values [attr_bytes] pass?  Under a page's lock.  NULL: no condition. */
 	bool		(*passes) (const struct GrnFilter *self, const uint8_t *attrs);
-	/*
-	 * Is a row of this address [GRN_TID_BYTES] perhaps in the set `rows`?  NULL: no such
-	 * condition.
-	 */
+	/* Is a row of this address [GRN_TID_BYTES] perhaps in `rows`?  NULL: no such condition. */
 	bool		(*has) (const void *rows, const uint8_t *tid);
 	const void *rows;
 } GrnFilter;

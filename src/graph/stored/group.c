@@ -7,10 +7,7 @@
 
 #include "graph/arena.h"
 
-/*
- * On average about one of SLACK places in a group stays free, so that most rows find room in their
- * nearest group.
- */
+/* About one of SLACK places in a group is free, so that rows find room in their nearest group. */
 #define SLACK 16
 
 static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each = 64};

@@ -45,10 +45,7 @@ typedef struct GrnGroups
 	GrnFactor  *factors;		/* [grn_groups()] factors of middles */
 } GrnGroups;
 
-/*
- * Puts the rows of a list into groups.  nodes [n]: the rows' nodes, the indices of codes and
- * factors.  workspace: grn_group_bytes().
- */
+/* Puts a list's rows into groups.  nodes [n]: their indices.  workspace: grn_group_bytes(). */
 extern size_t grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern void grn_group_rows(const GrnGrouping *g, const uint32_t *nodes, uint32_t n, const GrnGroups *groups,
 						   void *workspace);

@@ -159,10 +159,7 @@ add_edge(Round *r, const Trial *t)
 	return at >= 0;
 }
 
-/*
- * Adds an edge for each of n failed searches.  Records are read before others must wait, so that
- * nobody waits for a disk.  Returns the number of edges.
- */
+/* Adds an edge for each of n failed searches; records are read before others must wait. */
 static uint32_t
 add_edges(Round *r, uint32_t n)
 {
@@ -196,10 +193,7 @@ add_edges(Round *r, uint32_t n)
 
 /* ---- searches ---- */
 
-/*
- * Returns whether a search comes near the target, whose row is x.  Sets
- * t->end to the nearest node found, perhaps GRN_INVALID_ID.
- */
+/* Does a search come near the target, of row x?  t->end: the nearest node, if any. */
 static bool
 arrives(const GrnNavigation *n, GrnStore *store, const GrnRecord *target, const float *x, uint32_t ef, Trial *t)
 {

@@ -21,10 +21,7 @@ typedef struct GrnCenter
 	bool		products;		/* rows are compared by inner products, see own.c */
 } GrnCenter;
 
-/*
- * Does a build of `rows` rows give own vectors of this form a center?  Fewer than 16 rows have no
- * reliable mean.
- */
+/* Does a build of `rows` rows have a center?  Fewer than 16 rows have no reliable mean. */
 static inline bool
 grn_has_center(GrnForm form, uint64_t rows)
 {
@@ -56,10 +53,7 @@ extern bool grn_own_query(const GrnLayout *l, const float *q, void *query);
  */
 extern double grn_own_query_share(const GrnLayout *l, const float *q);
 
-/*
- * Writes an own vector [vec_bytes], from `stored` or from x (GrnRecordSource).  Returns the
- * rounding error.
- */
+/* Writes an own vector [vec_bytes] from x or `stored`.  Returns the rounding error. */
 extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
 
 /* Bytes of an own vector made before its record, with its error behind it; a multiple of 4. */

@@ -19,9 +19,7 @@ grn_prune_bytes(uint32_t n)
 	return (size_t) n * (sizeof(uint32_t) + sizeof(float) + 1);
 }
 
-/*
- * Sorts order[] by distance, and equal distances by index.  Insertion sort suits the short lists.
- */
+/* Sorts order[] by distance, then index, by insertion, because lists are short. */
 static void
 sort_by_distance(const float *dist, uint32_t *order, uint32_t n)
 {

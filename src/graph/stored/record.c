@@ -104,10 +104,7 @@ grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec)
 	return true;
 }
 
-/*
- * A shape with codes of `bytes` bytes, a multiple of GRN_CODE_STEP.  A layout depends only on the
- * bytes.
- */
+/* A shape of `bytes` bytes, a multiple of GRN_CODE_STEP: all that a layout depends on. */
 static GrnCodeShape
 shape_of_bytes(uint32_t bytes)
 {
@@ -167,10 +164,7 @@ grn_is_long(GrnForm form, uint32_t dim)
 	return grn_form_bytes(form, dim) >= LONG_OWN_BYTES;
 }
 
-/*
- * The layout of these records without filter columns.  Restores the edges that records have given
- * up for their columns.
- */
+/* The layout without filter columns, with the edges that records gave up for these. */
 static GrnLayoutSpec
 without_columns(const GrnLayoutSpec *spec)
 {
@@ -190,10 +184,7 @@ is_denser(const GrnLayout *a, const GrnLayout *b)
 	return a->span < b->span || a->per_page > b->per_page;
 }
 
-/*
- * Would such codes fill the bytes of edges that were given up, in pages with fewer records?  Such
- * pages would wrongly seem cheaper.
- */
+/* Would such codes fill the bytes of given-up edges?  Such pages would wrongly seem cheaper. */
 static bool
 fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)
 {
@@ -264,10 +255,7 @@ grn_most_code_bytes(const GrnCodeCosts *costs)
 #define LONG_ROOM_BYTES 48
 #define LARGE_ROOM_BYTES 64
 
-/*
- * The layout of records with codes of `bytes` bytes, or of the longest possible codes if these are
- * shorter.
- */
+/* The layout of records with codes of `bytes` bytes, or of the longest if these are shorter. */
 static bool
 room_layout(GrnLayout *l, uint32_t dim, uint32_t degree, uint32_t bytes, GrnForm form,
 			uint32_t payload)
@@ -342,10 +330,7 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 	return codes && prefers_long_codes(dim, form, payload) ? 28 : 32;
 }
 
-/*
- * A filter column takes one byte beside each edge, and room for its values.  If a page would hold
- * fewer records, up to this number of edges is given up.
- */
+/* A filter column takes bytes of each edge.  So many edges go before records a page do. */
 #define GIVEN_UP(degree) ((degree) / 8)
 
 /* The longest codes that leave a page as many records as the usual shape of a fit. */
@@ -529,9 +514,7 @@ check_edges(const GrnLayout *l, const GrnRecord *r, const void *rec, uint32_t se
 	return NULL;
 }
 
-/*
- * The last two bytes of a TID are the row's number on its page; PostgreSQL never assigns number 0.
- */
+/* A TID's last two bytes are the row's number on its page, which is never 0. */
 static const char *
 check_tids(const GrnLayout *l, const void *rec, uint32_t n)
 {

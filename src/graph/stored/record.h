@@ -73,10 +73,7 @@ typedef struct GrnRecord
 	GrnFactor	factor;			/* of the own code */
 } GrnRecord;					/* 20 bytes */
 
-/*
- * Replaces the TIDs in a GRN_FREE record that was in use.  The edges of a freed node stay valid,
- * because a search may still hold its id.
- */
+/* Replaces TIDs in a freed record, whose edges stay: a search may still hold its id. */
 typedef struct GrnFreed
 {
 	uint32_t	xid_low;		/* low half of the freeing FullTransactionId */
@@ -181,10 +178,7 @@ extern bool grn_is_compact(GrnForm form, uint32_t dim);
 /* True if own vectors are so long that a page has few records. */
 extern bool grn_is_long(GrnForm form, uint32_t dim);
 
-/*
- * The default degree for records of a form.  codes: the records will have codes
- * (test/bench/decisions.md).
- */
+/* The default degree of records of a form.  codes: records will have codes. */
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*

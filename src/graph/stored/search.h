@@ -33,10 +33,7 @@ typedef struct GrnStore
 	void		(*edit) (struct GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
 	/* true while the search reads rows without their neighbors; set by the search for a run */
 	bool		skips_neighbors;
-	/*
-	 * optional, for filters with has(): may[i] = may a row of the node pass?  The store reads no more
-	 * than the rows' addresses.
-	 */
+	/* optional, with has(): may[i] = may a row of the node pass, by its rows' addresses? */
 	void		(*test) (struct GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_t count,
 						 bool *may);
 	/* optional: the search will visit these ids soon, in this order */
@@ -147,10 +144,7 @@ extern bool grn_search_settled(const GrnSearch *s);
 extern bool grn_search_has_groups(const GrnSearch *s);
 extern uint32_t grn_search_patience(const GrnSearch *s);
 
-/*
- * With a filter and codes: offers those rows of a sample of the index as candidates.  All
- * signatures in the sample must pass the filter.
- */
+/* With filter and codes: offers rows of a sample, all of whose signatures must pass. */
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 

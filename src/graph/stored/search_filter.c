@@ -182,10 +182,7 @@ take_far(GrnSearch *s)
 	f->far_bound = UINT64_MAX;
 }
 
-/*
- * Key of the nearest failing candidate that is worth an expansion and comes before `than`;
- * otherwise UINT64_MAX.
- */
+/* Key of the nearest failing candidate worth an expansion before `than`, or UINT64_MAX. */
 static Key
 nearest_failing(GrnSearch *s, Key than)
 {

@@ -477,10 +477,7 @@ next_listed(GrnSearch *s)
 
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
-/*
- * Puts a node onto the list that passed although its signature was not known to pass.  The node
- * then counts among the ef nearest.
- */
+/* Puts a node that passed after all onto the list, where it counts among the ef nearest. */
 extern void grn_list_found(GrnSearch *s, Key key);
 /* Keeps n candidates (raw_candidate()) that are farther than the whole of a full list. */
 extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
@@ -518,15 +515,9 @@ extern void grn_prefetch_ahead(GrnSearch *s);
 
 /* ---- search_dead.c ---- */
 
-/*
- * Counts a visited node without rows and removes it from the list.  Returns true if its neighbors
- * must be offered now.
- */
+/* Counts a node without rows and unlists it.  Returns true if its neighbors are offered now. */
 extern bool grn_count_dead(GrnSearch *s, Key key);
-/*
- * True if the run must end because it has visited too many dead nodes.  With few dead nodes only
- * ef bounds a run.
- */
+/* True if the run must end after too many dead nodes.  With few, only ef bounds a run. */
 extern bool grn_is_enough(GrnSearch *s);
 /* Has the search cost as much as the caller allows? */
 extern bool grn_has_spent(const GrnSearch *s);
@@ -542,10 +533,7 @@ extern void grn_expand_deferred(GrnSearch *s);
 
 /* ---- search_filter.c ---- */
 
-/*
- * Copies the TIDs of the visited record that pass the filter.  Drops the record's chain if no row
- * of the chain can pass.
- */
+/* Copies the visited record's TIDs that pass.  Drops its chain if no row of it can pass. */
 extern void grn_filter_record(GrnSearch *s, const GrnRecord *rec);
 /* Offers a candidate that fails the filter or may fail. */
 extern void grn_offer_failing(GrnSearch *s, Key key);

@@ -250,10 +250,7 @@ offer_once(GrnSearch *s, Key key)
 	}
 }
 
-/*
- * Most neighbors are farther than the whole of a full list; a loop without branches separates far
- * candidates first.
- */
+/* Most neighbors are farther than a full list; a loop without branches drops these first. */
 void
 grn_offer_neighbors(GrnSearch *s)
 {

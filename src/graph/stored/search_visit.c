@@ -90,9 +90,7 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	return l2 > 0 ? l2 : 0;
 }
 
-/*
- * The exact distance of the query to a stored vector.  error: the stored vector's rounding error.
- */
+/* The exact distance of the query to a stored vector, whose rounding error is `error`. */
 static float
 stored_distance(const GrnSearch *s, const void *vec, float error)
 {

@@ -13,10 +13,7 @@
 #define LATER 40
 #define PRESENT (GRN_SIG_CODES - LATER)
 
-/*
- * Maximum number of keys of a hashed column with their own bytes; the remaining keys need bytes
- * too.
- */
+/* Most keys of a hashed column with own bytes; the remaining keys need bytes too. */
 #define MOST_FREQUENT 190
 
 int
@@ -126,10 +123,7 @@ compare_frequent(const void *a, const void *b)
 		: (x->key > y->key) - (x->key < y->key);
 }
 
-/*
- * Gives bytes to the most frequent keys, if each is as frequent as the keys that will share a
- * byte.
- */
+/* Gives bytes to the most frequent keys, each as frequent as the keys that will share one. */
 static void
 fit_frequent(GrnSigBook *book, const int64_t *keys, uint32_t n)
 {

@@ -28,10 +28,7 @@ typedef struct GrnSigBook
 {
 	uint32_t	count;			/* number of keys; 0: not fitted */
 	uint32_t	ordered;		/* GrnBookOrder */
-	/*
-	 * ascending; ordered: the greatest key of each byte from 1 on, and the last byte also has all
-	 * greater keys
-	 */
+	/* ascending; ordered: the greatest key of each byte from 1 on, the last with all beyond */
 	int64_t		keys[GRN_SIG_CODES];
 } GrnSigBook;
 
