@@ -167,10 +167,7 @@ struct Digests
 	}
 };
 
-/*
- * The graph during the descent.  Only a vertex's own warp writes the vertex's pool.  A
- * round reads the inboxes of one side and writes the inboxes of the opposite side.
- */
+/* The graph during the descent.  A round reads one side of the inboxes and writes the other. */
 struct TileGraph
 {
 	Key		 *d_pool;			/* [n][pool], nearest first */
@@ -286,10 +283,7 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 	lo = merge32(min(lo, back), lane);
 }
 
-/*
- * Ends a vertex's list of `count` neighbors.  One warp stores the count and fills the
- * remaining slots with EMPTY_ID, because the whole list is copied to the host.
- */
+/* Ends a list of `count` neighbors with EMPTY_ID: the whole list is copied to the host. */
 __device__ inline void
 end_list(const Lists &lists, size_t v, uint32_t degree, uint32_t count)
 {

@@ -450,10 +450,7 @@ struct CutLayout : Layout
 	size_t	 vertex[2], keys[2], first, cuts, w, sort, sort_bytes;
 
 	CutLayout(uint32_t n, size_t sort_bytes)
-		/*
-		 * Parts double from level to level and the last level is needed only if a part is
-		 * larger than LEAF.  A leaf therefore has a quarter of LEAF vertices or more.
-		 */
+		/* Only a part larger than LEAF needs the last level, so a leaf has LEAF / 4 vertices. */
 		: leaves(n / (LEAF / 4) + 2), vertex {reserve<uint32_t>(n), reserve<uint32_t>(n)},
 		  keys {reserve<uint64_t>(n), reserve<uint64_t>(n)},
 		  first(reserve<uint32_t>((size_t) leaves + 1)), cuts(reserve<bool>(leaves)),

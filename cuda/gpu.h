@@ -93,19 +93,11 @@ extern GrnGpuStatus grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err);
 extern void grn_gpu_close(GrnGpu *gpu);
 
-/*
- * Returns the device bytes of a build, the rows included.  The build allocates by the same
- * plan.  If rows turn out to need larger digests and the memory limit allows, the build takes
- * 128 bytes more for each row.
- */
+/* Returns the device bytes of a build with its rows; larger digests take 128 more for each row. */
 extern uint64_t grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 							 const GrnGpuOptions *options, uint64_t n, uint32_t dim);
 
-/*
- * Returns in *limit the device bytes that a step may take: the free bytes, but at most
- * memory_limit unless memory_limit is 0.  Each function below with a parameter memory_limit
- * observes this limit.
- */
+/* Returns in *limit the bytes that a step may take: those free, at most memory_limit if not 0. */
 extern GrnGpuStatus grn_gpu_limit(GrnGpu *gpu, uint64_t memory_limit, uint64_t *limit,
 								  GrnGpuError *err);
 
@@ -144,10 +136,7 @@ grn_gpu_expands(const GrnGpuSource *source)
 	return source->numbers != GRN_NUMBERS_FLOATS;
 }
 
-/*
- * Copies rows [first, first + n) of a build, in place of grn_gpu_rows().  Rows cross the bus
- * in their own format.  A build of bit digests takes bits without head and scale.
- */
+/* Copies rows [first, first + n) in their own format, in place of grn_gpu_rows(). */
 extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first,
 									  uint64_t n, GrnGpuError *err);
 /*
@@ -201,10 +190,7 @@ extern uint64_t grn_gpu_peak(GrnGpu *gpu);
 /* Frees the memory that begin and build allocated.  The context remains. */
 extern void grn_gpu_end(GrnGpu *gpu);
 
-/*
- * Builds in parts (src/builder): all rows become digests once, by the same fit on every
- * device.  The builds of the parts and the merges of their lists compare digests.
- */
+/* Builds in parts: rows become digests once, which builds and merges compare. */
 #define GRN_GPU_MOST_DIGEST_BYTES 256
 
 typedef struct GrnGpuFit

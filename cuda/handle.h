@@ -25,10 +25,7 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 			return gpu_fail_cuda(err, grn_check_rc, what); \
 	} while (0)
 
-/*
- * The layout of a build's arena, the device memory of a handle.  Fields of type size_t are offsets
- * in bytes.  Some arrays share memory with arrays that are needed at another time.
- */
+/* A build's arena: fields of type size_t are offsets in bytes, and some arrays share memory. */
 struct Plan
 {
 	Tuning	 tuning;

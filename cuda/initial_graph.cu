@@ -455,10 +455,7 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 		d_order[v] = v;
 }
 
-/*
- * Returns to each lane the ordinal of the distance between v and the lane's vertex id; 0 if the id
- * is EMPTY_ID.  A quad of lanes reads a row, so a warp reads eight rows at a time.
- */
+/* Returns to each lane the ordinal of its id's distance from v, or 0.  A quad reads a row. */
 template <class P, int SEG>
 __device__ inline uint32_t
 warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
@@ -499,10 +496,7 @@ warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
 	return result;
 }
 
-/*
- * Draws random neighbors; one warp handles one vertex.  The neighbors become the pool,
- * nearest first, or, if d_pool is NULL, the inbox that the next round reads.
- */
+/* Draws random neighbors, a warp a vertex: the pool or, d_pool NULL, the next round's inbox. */
 template <class P, int SEG>
 __global__ void
 random_edges_kernel(const Digests digests, uint32_t edges, uint64_t seed, Key *d_pool,

@@ -294,10 +294,7 @@ multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sum
 	}
 }
 
-/*
- * A candidate on the way to another vertex's inbox.  An atomic addition has been started to find
- * the candidate's slot.  The warp waits for the result only at the same step of the next vertex.
- */
+/* A candidate for another's inbox, whose slot an atomic addition finds until the next vertex. */
 struct Pending
 {
 	uint32_t target = EMPTY_ID;
@@ -571,10 +568,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 	if (at >= count)
 		return;
 
-	/*
-	 * Three vertices are in progress.  The rows of the first vertex, m of them, are in s_digests.
-	 * The keys of the second vertex are loaded.  The list entry of the third vertex is loaded.
-	 */
+	/* Three vertices are in progress: rows, keys, and list entry are loaded of one each. */
 	uint64_t entry = 0, next = a.d_list[at],
 			 third = at + step < count ? a.d_list[at + step] : 0;
 	Fetched<IW> fetched = fetch<T, IW>(a, next, lane);

@@ -46,10 +46,7 @@ struct NearestVertices
 	int		 pending;
 };
 
-/*
- * Returns true if the table does not have the id yet.  If the PROBES slots are taken, the
- * function may return true for a known id; the tile then drops the duplicate.
- */
+/* True if the table lacks the id.  A known id may come again; the tile drops duplicates. */
 __device__ inline bool
 insert_id(uint32_t *s_seen, uint32_t id)
 {

@@ -136,10 +136,7 @@ load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t 
 		}
 }
 
-/*
- * Finds the pairs that would redirect and marks them in s.redirects.  There are count neighbors;
- * the first `fresh` positions are new.  Returns whether any pair would redirect.
- */
+/* Marks in s.redirects which of count neighbors redirect; from `fresh` on they are new. */
 template <int W>
 __device__ inline bool
 compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t count,

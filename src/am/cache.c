@@ -314,10 +314,7 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 		memset(&notes->queried, 0, sizeof(notes->queried));
 }
 
-/*
- * Prefetches the first pages of the index.  If the metapage is not in shared buffers, the pages
- * behind it (entries, codec, books) are probably missing too and are needed next.
- */
+/* Prefetches the first pages, which a missing metapage shows to be missing and needed next. */
 static void
 prefetch_head(Relation index)
 {
@@ -460,10 +457,7 @@ count_bytes(CacheEntry *entry)
 	cache_bytes += entry->bytes;
 }
 
-/*
- * Reads the center of own vectors, if the index has one.  Unlike the arrays, the center lives as
- * long as the entry, because a scan needs it for every record until its end.
- */
+/* Reads the center of own vectors, if any; a scan needs it for each record, so it stays. */
 static void
 read_center(Relation index, CacheEntry *entry)
 {

@@ -17,10 +17,7 @@ extern const GrnndIndex *grnnd_index(Relation index);
 extern const GrnndIndex *grnnd_index_shape(Relation index);
 /* grnnd_index() from the current metapage.  The cache may lag behind changes by fit_codes.c. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
-/*
- * grnnd_index_anew() with its own arrays and hints in the current memory context.  For callers of
- * index functions, because such functions may scan other indexes.
- */
+/* grnnd_index_anew() with arrays of its own, for callers of functions that may scan others. */
 extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
 /* Do the lists on disk match this description?  If not, grnnd_index() reads the metapage. */
 extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);

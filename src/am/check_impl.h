@@ -61,10 +61,7 @@ extern void grnnd_report(IndexCheck *c, BlockNumber block, int slot, const char 
 extern void grnnd_report_record(IndexCheck *c, uint32 id, const char *what, uint32 other);
 /* Copies a page.  Returns false and reports a page of another kind. */
 extern bool grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page);
-/*
- * A record's own vector, valid until the next call.  Reads and checks the later pages of a
- * spanning record.  Returns NULL if they cannot be read, and without heapallindexed.
- */
+/* A record's own vector until the next call, or NULL without heapallindexed or its pages. */
 extern const void *grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id);
 /* A GRN_TIDS record, or NULL if the id is something else. */
 extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);

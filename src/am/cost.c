@@ -92,10 +92,7 @@
  * once more: 8 to 15 and 3 microseconds a row with codes that are the rows or are not.
  */
 #define VISITS_PER_EXPANSION 2.5
-/*
- * Rows of the table read for a further row if the index keeps stand-ins: the scan reads nearly all
- * found rows, and the search finds about three nodes for each row (filter_cost.h).
- */
+/* Rows read for a further row with stand-ins: nearly all of three found nodes. */
 #define ROW_IN_READS 3
 /*
  * Expansions for a further row without codes, whose new neighbors are visited: the lead in strict
@@ -115,10 +112,7 @@
 /* Bytes of a value that a page of a TOAST table holds. */
 #define TOAST_PAGE_BYTES (4 * 1996)
 
-/*
- * The cost of an impossible scan, more than the cost of any other plan.  Not infinite: conditions
- * on filter columns make paths for joins as well, and infinity less infinity is no cost.
- */
+/* More than any plan, but not infinite: infinity less infinity, in joins, is no cost. */
 #define IMPOSSIBLE_COST 1e200
 
 /* The properties of an index that the model needs. */
@@ -334,10 +328,7 @@ visit_cost(const Shape *shape, double random_page, double seq_page)
 	return page * PLAIN_VISIT + cpu_index_tuple_cost + distance_cost(shape->stored);
 }
 
-/*
- * Returns the mean number of TOAST pages that the distance of a row reads: 0 if the table's own
- * pages have room for vectors.  Values of other columns may be in the TOAST table too.
- */
+/* Returns the mean TOAST pages of a row's distance: 0 if the table's pages hold vectors. */
 static double
 toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 {
@@ -419,10 +410,7 @@ visits_of(const Shape *shape, double expansions)
 		(1 - exp(-expansions * NEW_NEIGHBORS * shape->degree / shape->rows));
 }
 
-/*
- * Returns the ef to which a scan that knows LIMIT widens the search (scan.c).  0: the scan does not
- * know LIMIT, or a condition that the index does not test may make the scan go on.
- */
+/* Returns the ef to which LIMIT widens the scan; 0: no LIMIT, or a condition may go on. */
 static double
 known_width(const PlannerInfo *root, const IndexPath *path, const Shape *shape)
 {

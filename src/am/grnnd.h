@@ -189,10 +189,7 @@ StaticAssertDecl(offsetof(GrnndReport, seconds) == 24 && offsetof(GrnndReport, i
 				 sizeof(GrnndReport) == 136, "GrnndReport is on disk");
 StaticAssertDecl(GRNND_META_OFF_REPORT == 1040, "the metapage's parts overlap");
 
-/*
- * The last measured curve of recall, on the metapage behind GrnndReport (fit_recall.c).  Zeroes,
- * whose checksum is wrong, mean that the build's curve is valid.
- */
+/* The last measured curve, behind GrnndReport; zeroes: the build's curve is valid. */
 typedef struct GrnndMeasured
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */

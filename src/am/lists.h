@@ -157,10 +157,7 @@ extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
 
 /* Initializes an empty record of a bucket.  flags: 0 for its chain; GRN_GROUP; GRN_GUIDE. */
 extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
-/*
- * Is the row in one of the first records of a bucket's chain?  In a long chain the result may be
- * wrongly false.  The list then has the row twice, until vacuum removes a row of the node.
- */
+/* Is the row in a chain's first records?  If wrongly not, vacuum removes the second entry. */
 extern bool grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *row);
 /* Adds n rows to a bucket's chain. */

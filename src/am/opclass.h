@@ -13,10 +13,7 @@
 #include "graph/form.h"
 #include "graph/metric.h"
 
-/*
- * An operator class names the type of its column by support function 1, and the metric by support
- * function 2.  Both are f(internal) returns internal (src/am/types).
- */
+/* An operator class names its type by support function 1, and its metric by number 2. */
 #define GRNND_SUPPORT_TYPE 1
 #define GRNND_SUPPORT_METRIC 2
 #define GRNND_NUM_SUPPORT 2
@@ -40,10 +37,7 @@ typedef struct GrnndType
 	 */
 	/* returns the dimensions of stand-ins for a column of dim dimensions */
 	int			(*graph_dim) (int dim);
-	/*
-	 * Returns a likely lower bound of the operator's value, from the comparison of a stand-in.
-	 * errors: share (at most 1) of the likely error that is subtracted.
-	 */
+	/* Returns a likely lower bound by a stand-in.  errors: share of the likely error taken off. */
 	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim,
 								 double errors);
 	/* up to this number of dimensions, stand-ins are the rows themselves */
@@ -110,10 +104,7 @@ extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *
 /* ---- validate.c ---- */
 
 extern bool grnnd_validate(Oid opclass);
-/*
- * Checks support function `number` of an operator class for a type.  Returns NULL and stores the
- * function's result in *key, or returns a text that describes the problem.
- */
+/* Checks support function `number`.  Returns NULL and its result in *key, or a problem. */
 extern const char *grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key);
 extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,
 								List *functions);

@@ -130,10 +130,7 @@ check_scan(IndexScanDesc scan)
 						RelationGetRelationName(scan->indexRelation)),
 				 errhint("Use ORDER BY with the index's column and the operator of its operator class.")));
 
-	/*
-	 * Vacuum reuses a slot once all transactions that could hold its id have ended.  Only an MVCC
-	 * snapshot protects the rows: otherwise a TID may belong to another row.
-	 */
+	/* Vacuum may reuse a slot or TID unless an MVCC snapshot protects its rows. */
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -29,10 +29,7 @@ typedef struct ScanCandidate
 	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
 } ScanCandidate;
 
-/*
- * The chain of further rows equal to a node's row.  Vacuum may free a record between two steps.
- * The scan then follows the chain from the node again, and skips the records already read.
- */
+/* The chain of rows equal to a node's row; if vacuum frees a record, it starts again. */
 typedef struct Chain
 {
 	uint32		node;			/* node and version, as the chain's records name them */
@@ -224,10 +221,7 @@ extern void grnnd_report_limit(IndexScanDesc scan);
  */
 #define GRNND_LEAST_WITHIN 20
 
-/*
- * Sets the ef of this scan, wide enough that one search serves LIMIT.  If a threshold may end the
- * scan earlier, LIMIT widens the search only up to GRNND_LEAST_WITHIN.
- */
+/* Sets the ef of this scan: one search serves LIMIT, up to GRNND_LEAST_WITHIN by threshold. */
 extern void grnnd_set_width(GrnndScan *so);
 /* Widens the scan if its first nodes [n] show that the recall target needs more. */
 extern void grnnd_widen(GrnndScan *so, const GrnFound *found, uint32 n);
@@ -246,10 +240,7 @@ extern void grnnd_end_reading(GrnndScan *so);
 extern void grnnd_end_reader(GrnndScan *so);
 
 
-/*
- * Prefetches table pages of coming results, at most `width` nodes.  Covers the results of the last
- * batch that LIMIT asks for, or as many as were already taken if the limit is unknown.
- */
+/* Prefetches table pages of coming results, at most `width` nodes, as LIMIT asks for. */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
 /* effective_io_concurrency of the table's tablespace. */
 extern int	grnnd_table_prefetch_width(IndexScanDesc scan);
@@ -265,10 +256,7 @@ extern void grnnd_note_scan(IndexScanDesc scan);
 struct ExplainState;
 /* Shows the work of all scans of a plan node of ours. */
 extern void grnnd_explain_scan(const IndexScanState *node, struct ExplainState *es);
-/*
- * Removes the node of an excluded row from the scan's searches (grnnd_exclude_row()).  params: of
- * the coming search; ids, codes, factors: the entry points [count].
- */
+/* Removes an excluded row's node from the scan's searches.  ids: entry points [count]. */
 extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids,
 							   const uint8_t *codes, const GrnFactor *factors, uint32 count,
 							   const ItemPointerData *tid);

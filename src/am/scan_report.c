@@ -25,10 +25,7 @@
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows", "bitmap"};
 
-/*
- * The last scan of this session.  Only the user of a scan may see it: after a change of role, or
- * in a function with its owner's rights, another user's scans must stay invisible.
- */
+/* The session's last scan, for its user alone: not after a change of role. */
 static struct
 {
 	Oid			user;

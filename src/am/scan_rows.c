@@ -45,10 +45,7 @@ table_reader(IndexScanDesc scan)
 	r->column = scan->indexRelation->rd_index->indkey.values[0];
 	if (r->column == 0)
 	{
-		/*
-		 * Prepare only the first expression of the index: the query itself names this expression
-		 * in ORDER BY.  The user must not run other functions of the table's owner unknowingly.
-		 */
+		/* Prepare only the first expression, which ORDER BY names: others are the owner's. */
 		Expr	   *first = linitial(RelationGetIndexExpressions(scan->indexRelation));
 
 		r->estate = CreateExecutorState();

@@ -31,10 +31,7 @@
 #include "am/bitmap_scan.h"
 #include "am/handler.h"
 
-/*
- * A condition of a scan: "distance < limit"; or, for a similarity that falls as the distance
- * grows, "term - distance > limit" or "distance * factor > limit" with a negative factor.
- */
+/* A condition: "distance < limit", or of a similarity "term - distance > limit" and the like. */
 typedef struct Threshold
 {
 	struct Threshold *next;		/* next condition of the plan node */

@@ -29,10 +29,7 @@ extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
  * wide until then.
  */
 extern double grnnd_inserted(const GrnndNotes *notes, double ids);
-/*
- * The factor by which searches must be wider than the curve says: the index has grown to `ids`
- * records of all kinds since the measurement, or rows were replaced.
- */
+/* The factor by which searches widen beyond the curve: the index grew, or rows changed. */
 extern double grnnd_stretch(const GrnndNotes *notes, double ids);
 
 /* The recall of ten nearest rows by the curve, at width ef, of `ids` records.  NaN: no curve. */

@@ -224,10 +224,7 @@ take_answer(Remote *r, PGresult * *answer)
 	return true;
 }
 
-/*
- * Notes a query that libpq has taken over (sent: the return value of libpq), and sends all of the
- * query before the caller makes the next one: libpq moves all unsent bytes at each partial write.
- */
+/* Notes a query taken over and sends all of it: libpq moves unsent bytes at each write. */
 static bool
 sent_query(Remote *r, int sent)
 {

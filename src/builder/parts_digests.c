@@ -101,10 +101,7 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	return status;
 }
 
-/*
- * Describes where digests go: to all usable devices if devices keep digests, otherwise to the host.
- * keepers: [GRN_MAX_GPUS], filled with the devices that keep digests.
- */
+/* Describes where digests go: devices that keep them, keepers [GRN_MAX_GPUS], or the host. */
 static GrnGpuDigesting
 digesting_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {

@@ -68,10 +68,7 @@ extern size_t grn_parts_take_cut(GrnPartsBuild *p, GrnArena arena, uint32_t npar
 extern void grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity);
 /* Sorts the finished parts by size and enters the parts' figures into the report. */
 extern void grn_parts_report_cut(GrnPartsBuild *p);
-/*
- * Returns the rows of a part, and sets *graph to the arrays of the part's lists.  order [members]
- * is filled with the part's rows; NULL: the caller needs no order.
- */
+/* Returns a part's rows, and *graph of its lists.  order [members]: its rows, or NULL. */
 extern GrnRows grn_part_rows(const GrnPartsBuild *p, uint32_t part, uint32_t *order,
 							 GrnGraph *graph);
 /* Replaces the member numbers in a part's lists by row numbers. */
@@ -79,10 +76,7 @@ extern void grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const Grn
 
 /* ---- parts_merge.c ---- */
 
-/*
- * Merges the lists of all parts into the graph.  The lists name rows.  Rows are compared exactly,
- * or by their projections in a workspace of grn_parts_merge_workspace() bytes.
- */
+/* Merges all parts' lists into the graph: exactly, or by projections in a workspace. */
 extern void grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *workspace);
 extern size_t grn_parts_merge_workspace(const GrnRows *rows);
 
@@ -96,10 +90,7 @@ extern void grn_parts_count_item(GrnPartsBuild *p);
 extern uint64_t grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit);
 /* Fits the projection of the digests within `limit` bytes on each device. */
 extern GrnGpuStatus grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
-/*
- * Reserves memory for the digests of all rows on all devices, within `limit` bytes on each device.
- * A device that fails is lost.  If memory is short on any device, no device keeps digests.
- */
+/* Reserves digests on all devices, within `limit` each.  If one lacks memory, none keeps them. */
 extern GrnGpuStatus grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
 /* Frees the digests on devices first, first + 1, ... */
 extern void grn_parts_drop_digests(GrnPartsBuild *p, int first);

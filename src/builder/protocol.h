@@ -217,10 +217,7 @@ typedef struct GrnBuildResult
 	GrnRecallCurve curve;
 	GrnMisses	misses;			/* misses of the queries that measured the curve */
 	GrnContrast contrast;		/* their contrast */
-	/*
-	 * Seconds from BUILD to DONE, for the log and the benchmarks.  Work beside another phase counts
-	 * as part of the other phase.  sec_device is the wait until the device was open.
-	 */
+	/* Seconds from BUILD to DONE; work beside a phase counts there.  sec_device: until open. */
 	float		sec_device,
 				sec_prepare,
 				sec_descent,

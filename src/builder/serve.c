@@ -115,10 +115,7 @@ send_failure(Server *s, const GrnFailure *failure)
 
 static void receive(Server *s);
 
-/*
- * Sends FAILED and waits until the leader closes the socket.  If this process closed a socket with
- * unread messages, the leader would see a broken connection before FAILED.
- */
+/* Sends FAILED and waits for the leader: unread messages would break its connection. */
 static void
 fail_build(Server *s, const GrnFailure *failure)
 {

@@ -130,10 +130,7 @@ grn_has_bit_digests(const GrnRows *rows)
 		rows->dim > GRN_GPU_EXACT_DIMS && rows->dim <= GRN_GPU_MOST_BITS;
 }
 
-/*
- * In the space of the inner product, long rows lie in the middle and are near all rows.  With more
- * directions this effect grows, and more rows are in no list (test/bench/decisions.md).
- */
+/* Long rows lie in the middle, near all; with more directions more rows are in no list. */
 bool
 grn_few_directions(const GrnRows *rows)
 {

@@ -65,10 +65,7 @@ typedef struct GrnFormInfo
 	GrnNumbers	numbers;		/* the type of the numbers, if rows of a build may have this form */
 	bool		direct;			/* apart() is the best comparison of two stored vectors, and of a
 								 * query and a stored vector */
-	/*
-	 * Whether the form holds all n floats exactly with own_head.  NULL: the form serves only
-	 * rows that come in this form, because later rows could not be stored.
-	 */
+	/* Whether the form holds all n floats with own_head.  NULL: for rows in this form alone. */
 	bool		(*holds) (const float *x, size_t n);
 	/* Writes the stored form of n floats.  Returns whether the stored form is exact. */
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
@@ -86,11 +83,7 @@ typedef struct GrnFormInfo
 	const void *own_head;
 	/* Scales a stored vector to length 1.  NULL: the form cannot be scaled. */
 	void		(*normalize) (uint8_t *stored, size_t n, double norm);
-	/*
-	 * The form keeps numbers of the rotated row and rounds every row, so queries read the
-	 * table for exact distances.  The form has no piece().  A query is prepared once for many
-	 * comparisons.
-	 */
+	/* Numbers of the rotated row, all rounded, without piece(): queries are prepared once. */
 	bool		rotated;
 	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated forms. */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
@@ -149,10 +142,7 @@ extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
 extern float grn_jaccard(double both, double either);
 /* Returns |x|^2, which is infinite or NaN if a number is. */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
-/*
- * Returns the squared distance of sa * a and sb * b, two stored vectors of a form that is
- * neither floats nor rotated.  The result is symmetric, and 0 for a vector and itself.
- */
+/* Returns the squared distance of sa * a and sb * b, symmetric.  Not of floats or rotated. */
 extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb,
 							size_t n);
 

@@ -86,10 +86,7 @@ typedef enum GrnPhase
 	GRN_PHASE_WRITE				/* writing pages */
 } GrnPhase;
 
-/*
- * Recall by search width (ef), measured during a build; also stored on disk.  The widths apply
- * to searches for any k.  A scan of fewer than 2 k candidates is widened.
- */
+/* Recall by width (ef) for any k, also on disk; scans of fewer than 2 k are widened. */
 #define GRN_CURVE_POINTS 6
 #define GRN_CURVE_WIDTHS {10, 20, 40, 80, 160, 320}
 #define GRN_CURVE_KS 2

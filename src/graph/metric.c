@@ -58,10 +58,7 @@ least_distance(const GrnBound *b)
 	return root_of(square) - b->error;
 }
 
-/*
- * The standard deviation of a sketch's squared length is the square times sqrt(2 / n), so the
- * standard deviation of the length is the length times 1 / sqrt(2 n).
- */
+/* By a sketch's squared length, of deviation sqrt(2 / n), the length's is 1 / sqrt(2 n). */
 static double
 distance_sketch_error(const GrnBound *b)
 {

@@ -110,10 +110,7 @@ typedef struct GrnMetricInfo
 	GrnComparison comparison;
 	/* The quantity from counts of ones if rows of bits are codes.  GRN_ESTIMATE_NONE: none. */
 	GrnEstimated own_codes;
-	/*
-	 * For a metric with a surrogate: candidates that a scan's search keeps for each of ef_search.
-	 * The nearest by the surrogate may not be the nearest by the metric.  Otherwise 0.
-	 */
+	/* With a surrogate: candidates for each of ef_search, as its nearest may differ.  Or 0. */
 	uint32_t	surrogate_beam;
 	/* entry points that are the longest rows; the remaining entry points are a sample */
 	uint32_t	long_entries;
@@ -141,19 +138,13 @@ extern const GrnMetricInfo *grn_metric_named(const char *name);
 
 /* Writes all names, separated by `between`, to out, cut to size bytes.  Returns out. */
 extern char *grn_metric_names(const char *between, char *out, size_t size);
-/*
- * Returns the norm unit of scaled rows (space.h): the metric's own unit, or the unit of rows
- * of the given octaves [GRN_OCTAVES].  octaves NULL: no rows are known yet.
- */
+/* Returns the norm unit of scaled rows: the metric's, or by octaves [GRN_OCTAVES] or NULL. */
 extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves);
 
 /* Returns the floats of a row in a build, before alignment, with the GrnScale if scaled. */
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 
-/*
- * Converts x [n] to the form in which the metric compares vectors: length 1 for normalized
- * metrics.  Returns false, and leaves x unchanged, if x is zero and cannot be normalized.
- */
+/* Converts x [n] to the metric's form: length 1 if normalized.  False: x is zero. */
 extern bool grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n);
 
 #endif							/* GRN_METRIC_H */

@@ -14,10 +14,7 @@ extern GrnForm grn_pack_form(const GrnRows *rows, size_t first, size_t n);
 /* Packs rows [first, first + n) in a form of grn_may_pack(): out [n] of grn_form_bytes(). */
 extern void grn_pack(const GrnRows *rows, GrnForm form, size_t first, size_t n, void *out);
 
-/*
- * Rows [first, first + n) are unpacked in place.  Returns the offset from rows->base at which
- * the packed rows must be: at the end of the unpacked rows' memory.
- */
+/* Rows are unpacked in place: returns the packed rows' offset from rows->base, at the end. */
 static inline size_t
 grn_packed_offset(const GrnRows *rows, GrnForm form, size_t first, size_t n)
 {

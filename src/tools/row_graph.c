@@ -103,10 +103,7 @@ find_column(const GrnndRowGraph *g, const char *name, bool system_too)
 	return grnnd_select_column(g->rel, number);
 }
 
-/*
- * Opens the relation.  The checks precede the lock, so that nobody waits for a lock without the
- * right to the lock, and are repeated under the lock.  All later look-ups use the OID.
- */
+/* Opens the relation; rights are checked before the lock, and again under it. */
 static void
 open_relation(GrnndRowGraph *g, Oid oid)
 {

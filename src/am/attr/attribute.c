@@ -94,10 +94,7 @@ date_key(const GrnndAttr *attr, Datum value, Oid type)
 	return DatumGetDateADT(value);
 }
 
-/*
- * Returns the key of a timestamp, or of a date as the comparison operators convert dates: a
- * date beyond all timestamps is next to infinity, the largest or the least key.
- */
+/* Returns the key of a timestamp; a date beyond all timestamps is next to infinity. */
 static int64
 timestamp_key(const GrnndAttr *attr, Datum value, Oid type)
 {
@@ -205,10 +202,7 @@ grnnd_attr_answers(Oid type, Oid other, int strategy)
 	return false;
 }
 
-/*
- * Strategies 2 to 6 are the strategies of btree families, plus 1.  A type without an order has
- * the equality operator of its hash family, whose hash function makes the keys.
- */
+/* Strategies 2 to 6 are btree's plus 1.  A type without an order has its hash's equality. */
 bool
 grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
 {

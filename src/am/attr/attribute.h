@@ -234,11 +234,7 @@ typedef struct GrnndFilter
 	uint32		ntests;
 } GrnndFilter;
 
-/*
- * Makes a filter of scan keys, palloc'd.  Returns NULL if no key is on a filter column and all
- * rows pass.  books: the books of the index's signatures, or NULL.  attrs and books are not
- * copied.
- */
+/* Makes a filter of scan keys, palloc'd; NULL if all rows pass.  attrs, books: not copied. */
 extern GrnndFilter *grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books,
 									  const ScanKeyData *keys, int nkeys);
 
@@ -249,10 +245,7 @@ typedef struct GrnndRanks
 	uint32		most;
 } GrnndRanks;
 
-/*
- * Returns the number of choices of lists for a test.  A row whose array contains several
- * elements is in the list of each element, so any of these lists serves.
- */
+/* Returns a test's choices of lists: each list of an array's elements has all rows wanted. */
 extern uint32 grnnd_filter_choices(const GrnndFilter *filter, uint32 i);
 /*
  * Writes the ranges of ranks that test i allows (for a range: all range tests of the column

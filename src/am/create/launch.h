@@ -68,15 +68,9 @@ extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT and CODES are written. */
 extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
-/*
- * After the result: has the builder put the lists in segment LISTS into groups.
- * grnnd_builder_poll() and grnnd_builder_await_end() take the answer; `grouping` is false then.
- */
+/* Has the builder put the lists of segment LISTS into groups; `grouping` ends with the answer. */
 extern void grnnd_builder_group(GrnndBuilder *builder);
-/*
- * Parks the builder after the result, for a later build of this transaction, which then need not
- * open the device again.  The builder has unmapped the mapping.
- */
+/* Parks the builder after the result: a later build need not open the device again. */
 extern PGDLLEXPORT void grnnd_builder_park(GrnndBuilder *builder);
 /* Whether a parked builder fits these settings. */
 extern bool grnnd_builder_parked(const GrnBuildSpec *spec);

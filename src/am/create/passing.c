@@ -23,10 +23,7 @@
 /* The kernel keeps pieces of read-ahead, 2 MB, if a part is dropped: of runs of 1 MB 98%. */
 #define PIECE_BLOCKS ((BlockNumber) (2 * 1024 * 1024 / BLCKSZ))
 
-/*
- * Largest gap in a run, in blocks.  Blocks without rows are not reported but have been read as
- * well.  A larger gap, if several processes read the table, belongs to another process.
- */
+/* Largest gap of blocks without rows in a run; a larger gap was read by another process. */
 #define MOST_SKIPPED ((BlockNumber) 32)
 
 void

@@ -366,10 +366,7 @@ plan_query(Recall *r)
 	return grnnd_plan_select(&select);
 }
 
-/*
- * ParamListInfoData.paramFetch, arg a ParamExternData.  Without this function extensions such as
- * auto_explain could log the vector, which may be another role's.
- */
+/* paramFetch, arg a ParamExternData: without it auto_explain could log another's vector. */
 static ParamExternData *
 fetch_param(ParamListInfo params, int paramid, bool speculative, ParamExternData * workspace)
 {

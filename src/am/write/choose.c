@@ -523,10 +523,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 		.fill = shares->fill
 	};
 
-	/*
-	 * Distances between stored vectors of a rotated form contain the errors of both rows. Distances
-	 * from p get the error of p's record, so that all distances contain two errors.
-	 */
+	/* Distances of rotated forms contain both rows' errors, so those from p get p's error too. */
 	for (uint32 i = 0; i < nfound; i++)
 	{
 		if (found[i].id == self)

@@ -37,10 +37,7 @@ extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve 
 
 /* ---- fit_schedule.c: in which process, and when ---- */
 
-/*
- * Starts a background worker that fits or judges codes, if node id makes a fit due and no attempt
- * was made lately. If this transaction has locked the table, the worker starts at commit.
- */
+/* Starts a worker to fit or judge codes if node id makes it due, now or at commit. */
 extern void grnnd_request_fit(Relation index, Relation heap, uint32 id);
 /* Starts a worker that measures recall with scans' queries, unless something forbids it. */
 extern void grnnd_request_measurement(Relation index);

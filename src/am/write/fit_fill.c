@@ -61,10 +61,7 @@ code_of(const Fit *f, uint32 id, GrnFactor *factor)
 	return f->codes + at * f->ix.layout.code_bytes;
 }
 
-/*
- * Writes the codes at hand into a record. Other codes stay: codes of newer nodes were written by
- * their inserts, and codes of older or later ranges have their own pass.
- */
+/* Writes the codes at hand into a record; newer nodes and other ranges have theirs. */
 static void
 put_codes(const Fit *f, GrnRecord *rec, uint32 id)
 {

@@ -486,10 +486,7 @@ queries_worth(const Outcome *sums, uint32 n)
 	return points == 0 ? n : Max((uint32) (n * worth / points), 1);
 }
 
-/*
- * Measures the curve of recall; the curve has no queries if recall cannot be measured. seconds:
- * time limit; 0: MULTIPLICATIONS decide. *free: the share of free slots.
- */
+/* Measures the curve of recall, or none.  seconds: limit, 0: MULTIPLICATIONS.  *free: slots. */
 static void
 measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 {

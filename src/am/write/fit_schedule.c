@@ -69,11 +69,7 @@
 /* Workers running in all databases together. */
 #define WORKERS 2
 
-/*
- * A worker's fit may take as long as a statement of the table's owner, and at most FIT_MS and
- * FIT_PAGE_MS for each page of the index: functions of an index may belong to any role, and may
- * sleep.
- */
+/* A worker's fit may take a statement's time, at most these: functions may sleep. */
 #define FIT_MS 300000
 #define FIT_PAGE_MS 10
 /* A function may catch the error of the time limit. The worker ends this much later. */

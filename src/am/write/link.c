@@ -165,10 +165,7 @@ plan_target(GrnndLink *link, uint32 i, GrnEvictLevel level)
 	return true;
 }
 
-/*
- * Step 1 for the chosen neighbors: edges in both directions.  If x gets too few, the neighbors
- * that refused x because one of their own occludes x are asked again without that condition.
- */
+/* Step 1: edges in both directions; if x gets too few, refusals by occlusion are asked again. */
 static void
 plan_chosen(GrnndLink *link)
 {
@@ -274,10 +271,7 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 	return done;
 }
 
-/*
- * Returns whether y remains reachable when target i, of the targets that change together, gives y
- * up: by the list planned to lead to y, unless that list loses y at the same time.
- */
+/* Returns whether y stays reachable without target i's edge, as the targets change together. */
 static bool
 remains_reachable(const GrnndLink *link, const Target *targets, uint32 i)
 {

@@ -575,10 +575,7 @@ connect_late(Repair *r)
 	if (!any)
 		return;
 
-	/*
-	 * Some of these rows may not be linked yet, and their inserts may still take them back. No node
-	 * may be reachable through such a row alone, so wait before edges are made.
-	 */
+	/* Wait for inserts before edges are made: they may take such rows back. */
 	grnnd_wait_for_inserts(v->index);
 	root = late_root(r);
 	if (root == GRN_INVALID_ID)

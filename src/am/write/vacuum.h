@@ -74,10 +74,7 @@ extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);
 
 /* ---- vacuum_lists.c ---- */
 
-/*
- * Drops dead nodes from the lists of values, changed nodes from lists of values that they have
- * lost, and empty records from the chains of lists; the empty records are added to v->empty.
- */
+/* Drops dead and changed nodes from lists, and empty records, which go to v->empty. */
 extern void grnnd_clean_lists(GrnndVacuum *v);
 
 /* ---- refill_lists.c ---- */

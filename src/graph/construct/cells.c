@@ -458,10 +458,7 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 	return 1;
 }
 
-/*
- * Returns the rows of the sample that k-means uses, which reads each row a dozen times.  Rows
- * on a disk are copied to memory, because a page has several rows of which the sample has one.
- */
+/* Returns the sample's rows for k-means, copied from a disk: it reads each a dozen times. */
 static GrnRows
 rows_for_centers(const Split *s)
 {

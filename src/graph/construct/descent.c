@@ -292,11 +292,7 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	nearlier = npushes[(v + 1) & 1];
 		bool		any_new = false;
 
-		/*
-		 * While the rows of this vertex are compared, the rows of the next vertex and the
-		 * inboxes of this vertex's pushes are loaded into the cache.  The pushes of the vertex
-		 * before follow.
-		 */
+		/* The next vertex's rows and this vertex's inboxes load while its rows are compared. */
 		if (v + 1 < end)
 			begin_step(d, v + 1, &steps[(v + 1) & 1]);
 		for (uint32_t i = 0; i < step->count; i++)

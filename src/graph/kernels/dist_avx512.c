@@ -81,10 +81,7 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 	return _mm512_dpbusd_epi32(sum, u, s);
 }
 
-/*
- * Loads four int32 of each of up to 16 codes: lane c of to[i] is number i of code c.  left: bytes
- * from `codes` to the end of a code; missing bytes are 0.  Lanes from n on repeat the last code.
- */
+/* Loads four int32 of up to 16 codes: lane c of to[i] is number i of code c, 0 beyond left. */
 static inline __attribute__((always_inline)) AVX512 void
 transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, __m512i *to)
 {

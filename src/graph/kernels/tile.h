@@ -27,10 +27,7 @@ typedef struct GrnTile
 	const int8_t *bytes;		/* [n][stride] rows in signed bytes */
 	const int32_t *terms;		/* [n][2]: |x|^2 and |x|^2 + 256 sum x */
 	size_t		stride;			/* bytes of a row: a multiple of 64, padded with zeros */
-	/*
-	 * Computes the distances from row to the panel's rows.  row: a row of this tile or of a
-	 * tile of the same kind.  term: the row's first term.  out: [panel->count + 3].
-	 */
+	/* Distances from row, of such a tile, to the panel's rows.  out: [panel->count + 3]. */
 	void		(*dists) (const struct GrnTile *tile, const void *row, int32_t term,
 						  const GrnPanel *panel, uint32_t *out);
 } GrnTile;

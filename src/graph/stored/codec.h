@@ -85,10 +85,7 @@ grn_codes_exact(const GrnCodec *codec)
 	return codec->shape.own > 0;
 }
 
-/*
- * Is the row with factor a nearer to the middle of the graph's space than the row with factor b?
- * With codes of directions the longest rows are nearest to the middle.
- */
+/* Is the row of factor a nearer to the space's middle than b's?  Of directions the longest. */
 static inline bool
 grn_is_more_central(const GrnCodec *codec, GrnFactor a, GrnFactor b)
 {

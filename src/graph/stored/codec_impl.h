@@ -38,10 +38,7 @@ extern float grn_codec_project(const GrnCodec *codec, const float *x, float scal
 extern float grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from,
 									 float *u);
 
-/*
- * Computes u = B (x / |x| - c), and *length = |x| in units.  Returns |x / |x| - c|^2.  A row that
- * counts as zero (grn_scale()) has length 0 and the direction c.
- */
+/* Computes u = B (x / |x| - c), and *length = |x| in units.  Returns |x / |x| - c|^2. */
 extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u,
 										 float *length);
 

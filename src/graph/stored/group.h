@@ -25,10 +25,7 @@ typedef struct GrnGrouping
 	void	   *arg;
 } GrnGrouping;
 
-/*
- * grn_group_entries(): maximum number of rows, with copies, in the groups of a list of n rows.
- * grn_groups(): number of groups, slightly more than full groups would need.
- */
+/* grn_group_entries(): most rows with copies in a list's groups; grn_groups(): their number. */
 extern uint32_t grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern uint32_t grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room);
 

@@ -49,10 +49,7 @@ typedef struct GrnStore
 	void		(*free) (struct GrnStore *self, void *p);
 } GrnStore;
 
-/*
- * Copies the first bytes of a record's hot part to rec [bytes], sizeof(GrnRecord) or more, and the
- * row to x [dim] unless x is NULL.  Returns false for an empty slot.
- */
+/* Copies a record's first bytes to rec [bytes], and the row to x unless NULL.  False: empty. */
 extern bool grn_read_record(GrnStore *store, const GrnLayout *l, uint32_t id, GrnRecord *rec, size_t bytes,
 							float *x);
 
@@ -112,10 +109,7 @@ typedef struct GrnSearchParams
 
 typedef struct GrnSearch GrnSearch;
 
-/*
- * Starts a search for q: [dim] floats, kept by reference until grn_search_end().  A caller may
- * abandon a search at any time, because the store owns all its memory.
- */
+/* Starts a search for q [dim], kept by reference.  It may be abandoned: the store owns all. */
 extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,
 								   const float *q);
 

@@ -48,10 +48,7 @@ remove_waiting(Waiting *w, size_t i)
 	return key;
 }
 
-/*
- * Moves the nearest waiting candidates, about `wanted` or more, into a heap.  A bound separates
- * near candidates from far ones, so few are ever sorted.  Returns the bound.
- */
+/* Moves about `wanted` nearest waiting candidates into a heap, by a bound, which it returns. */
 static float
 take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 {
@@ -93,10 +90,7 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 /* Lists (of ef) that one choice fills: of 6,000 rows 1, 2 and 4 take the same time. */
 #define CHOSEN 2
 
-/*
- * Counts the waiting rows from index `from` as offered, and adds the near ones to `nearest`.  A
- * row may come with two groups; the set `noted` makes the row count once.
- */
+/* Counts waiting rows from `from` as offered, each once, and adds near ones to `nearest`. */
 static void
 note_offered(GrnSearch *s, size_t from)
 {

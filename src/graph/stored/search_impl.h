@@ -274,10 +274,7 @@ make_key(float distance, uint32_t id)
 	return (Key) grn_ordinal(distance) << 32 | (Key) id << 1;
 }
 
-/*
- * A candidate with its distance as a float.  The conversion to a Key is half of the work on a
- * candidate, and a far candidate is rejected by comparing floats alone.
- */
+/* A candidate with a float distance: far ones are rejected without making a Key. */
 static inline uint64_t
 raw_candidate(float distance, uint32_t id)
 {
@@ -523,10 +520,7 @@ extern bool grn_is_enough(GrnSearch *s);
 extern bool grn_has_spent(const GrnSearch *s);
 /* True if the search has reached a limit that ends all its runs. */
 extern bool grn_at_limit(GrnSearch *s);
-/*
- * Offers again the entry points that nearer dead nodes have pushed off the list.  Vacuum ensures
- * that some entry points are live.  Returns true if the list grew.
- */
+/* Offers again entry points pushed off by dead nodes: some are live.  True: the list grew. */
 extern bool grn_offer_entries(GrnSearch *s);
 /* Offers the neighbors of the nearest dead node in `deferred`. */
 extern void grn_expand_deferred(GrnSearch *s);

@@ -51,10 +51,7 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 /* ---- rejected candidates ---- */
 
 #define MIN_KEPT_IDS 256		/* power of two */
-/*
- * Size from which on an array of rejected candidates is compacted when it is full.  Smaller arrays
- * grow, because a sort at each size costs more than repeated candidates do.
- */
+/* A full array from this size on is compacted; smaller ones grow, as sorting costs more. */
 #define LEAST_COMPACTED 16384
 
 static inline uint32_t *
@@ -63,10 +60,7 @@ kept_slot(const GrnSearch *s, uint32_t id)
 	return &s->rejected.ids[hash_slot(id, s->rejected.nids)];
 }
 
-/*
- * Caches the ids of rejected candidates.  Each id has one slot, chosen by its hash.  A later id
- * overwrites an earlier id in its slot, so the cache is incomplete.
- */
+/* Caches rejected candidates' ids, a slot each by hash, which a later id may take. */
 static void
 keep_ids(GrnSearch *s)
 {
@@ -87,10 +81,7 @@ keep_ids(GrnSearch *s)
 		*kept_slot(s, KEY_ID(r->heap.keys[i])) = KEY_ID(r->heap.keys[i]);
 }
 
-/*
- * Removes repeated and expanded ids from the full array of rejected candidates.  An id arrives
- * once for each visited record that links to it, so the removal often frees most of the array.
- */
+/* Removes repeated and expanded ids from the full array: an id comes once a visited record. */
 static void
 compact_rejected(GrnSearch *s)
 {
@@ -143,10 +134,7 @@ grn_reject(GrnSearch *s, Key key)
 
 /* ---- candidates ---- */
 
-/*
- * Index of the first key on the list that is not less than `key`.  The loop has no branches: their
- * direction would be random, and a misprediction costs more than the search.
- */
+/* Index of the first key not less than `key`, without branches: these would be random. */
 static inline uint32_t
 find_on_list(const GrnSearch *s, Key key)
 {
