@@ -5,7 +5,10 @@
 
 #include "handle.h"
 
-/* Plans digests of another size and reallocates the arena; *done false: memory forbids. */
+/*
+ * Makes a plan for digests of another size and reallocates the arena to match.  If the
+ * new plan exceeds the memory limit, *done is false and nothing has changed.
+ */
 static cudaError_t
 change_digests(GrnGpu *gpu, DigestSize size, bool *done)
 {

@@ -35,7 +35,10 @@
 			return grn_try_rc; \
 	} while (0)
 
-/* A launcher's check of its arguments: cudaErrorInvalidValue for sizes that kernels cannot do. */
+/*
+ * A launcher checks its arguments with this macro, and returns cudaErrorInvalidValue for
+ * sizes that its kernels do not support.
+ */
 #define GRN_REQUIRE(condition) \
 	do \
 	{ \
@@ -97,7 +100,10 @@ random_below(uint64_t bits, uint32_t bound)
 	return (uint32_t) (((bits & 0xffffffffu) * bound) >> 32);
 }
 
-/* Places arrays in device memory from d_base on, at multiples of 256 bytes; NULL: counts bytes. */
+/*
+ * Places arrays in device memory one after the other from d_base on, each at a multiple
+ * of 256 bytes.  With d_base NULL a Layout only counts the bytes.
+ */
 struct Layout
 {
 	uint8_t *d_base = NULL;
@@ -167,7 +173,10 @@ struct Digests
 	}
 };
 
-/* The graph during the descent.  A round reads one side of the inboxes and writes the other. */
+/*
+ * The graph during the descent.  Only a vertex's own warp writes the vertex's pool.  A
+ * round reads the inboxes of one side and writes the inboxes of the opposite side.
+ */
 struct TileGraph
 {
 	Key		 *d_pool;			/* [n][pool], nearest first */
@@ -283,7 +292,10 @@ merge64(uint32_t &lo, uint32_t &hi, int lane)
 	lo = merge32(min(lo, back), lane);
 }
 
-/* Ends a list of `count` neighbors with EMPTY_ID: the whole list is copied to the host. */
+/*
+ * Ends a vertex's list of `count` neighbors.  One warp stores the count and fills the
+ * remaining slots with EMPTY_ID, because the whole list is copied to the host.
+ */
 __device__ inline void
 end_list(const Lists &lists, size_t v, uint32_t degree, uint32_t count)
 {
@@ -355,13 +367,19 @@ cudaError_t launch_gather(const Device &device, const Digests &digests,
 cudaError_t launch_random_edges(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t edges, uint64_t seed,
 								bool into_pool);
-/* Compares each vertex with `window` vertices around it; the next round reads the nearest. */
+/*
+ * Compares each vertex with the `window` vertices around its position, and writes the
+ * nearest to the inboxes that the next round reads.
+ */
 cudaError_t launch_window(const Device &device, const Digests &digests, TileGraph &graph,
 						  uint32_t window);
 /* lists.cu */
 /* Sends each vertex to the inboxes of the nearest share rho of its pool. */
 cudaError_t launch_reverse(const Device &device, TileGraph &graph, float rho);
-/* Makes lists of the pools and, up to the length `fill`, of the nearest reverse edges. */
+/*
+ * Makes lists of the pools and, up to the length `fill`, of the nearest reverse edges in the
+ * inboxes.  d_order: as for launch_near_digests().
+ */
 cudaError_t launch_fill(const Device &device, const TileGraph &graph,
 						const uint32_t *d_order, uint32_t degree, uint32_t fill,
 						const Lists &out);
@@ -381,7 +399,10 @@ cudaError_t launch_near_digests(const Device &device, const Digests &digests,
 								const Lists &in, uint32_t degree, const uint32_t *d_order,
 								const Lists &out);
 /* project.cu */
-/* Makes digests of rows of integers 0 to 255.  *d_other: 1 if a row has another number. */
+/*
+ * Makes digests d_digests [n][stride] of rows of integers 0 to 255.  Sets *d_other to 1 if a
+ * row has a different number, otherwise to 0.
+ */
 cudaError_t launch_integers(const Device &device, const float *d_rows, uint32_t n,
 							uint32_t dim, uint32_t stride, uint8_t *d_digests,
 							int *d_other);

@@ -258,7 +258,10 @@ find_direction(const Digests &digests, const uint32_t *d_vertex, uint32_t n,
 
 /* ---- large parts ---- */
 
-/* Computes the direction of each part: d_w [nparts][EACH][WARP], or none (d_cuts), by a block. */
+/*
+ * Computes the direction of each part: d_w [nparts][EACH][WARP].  d_cuts [nparts] says
+ * whether the part has a direction.  One block handles one part.
+ */
 __global__ void
 __launch_bounds__(DIRECT_WARPS *WARP)
 	direct_kernel(const Cut cut, float *d_w, bool *d_cuts)
@@ -450,7 +453,10 @@ struct CutLayout : Layout
 	size_t	 vertex[2], keys[2], first, cuts, w, sort, sort_bytes;
 
 	CutLayout(uint32_t n, size_t sort_bytes)
-		/* Only a part larger than LEAF needs the last level, so a leaf has LEAF / 4 vertices. */
+		/*
+		 * Parts double from level to level and the last level is needed only if a part is
+		 * larger than LEAF.  A leaf therefore has a quarter of LEAF vertices or more.
+		 */
 		: leaves(n / (LEAF / 4) + 2), vertex {reserve<uint32_t>(n), reserve<uint32_t>(n)},
 		  keys {reserve<uint64_t>(n), reserve<uint64_t>(n)},
 		  first(reserve<uint32_t>((size_t) leaves + 1)), cuts(reserve<bool>(leaves)),

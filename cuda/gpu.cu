@@ -13,7 +13,10 @@
 
 #include "handle.h"
 
-/* Ampere is the first with the kernels' products on tensor cores and asynchronous copies. */
+/*
+ * Compute capability 8.0 (Ampere) is the first with the kernels' tensor core products and
+ * asynchronous copies to shared memory.
+ */
 constexpr int MIN_CAPABILITY = 80;
 /* Bytes of free device memory that builds leave to the driver and to other processes. */
 constexpr uint64_t SPARE_BYTES = (uint64_t) 256 << 20;
@@ -94,7 +97,10 @@ grn_gpu_count(int *count, GrnGpuError *err)
 /* Open handles of each device.  Devices from number GRN_MAX_GPUS on are not counted. */
 static std::atomic<int> handles[GRN_MAX_GPUS];
 
-/* Creates a handle's streams, events and buffers: smaller if `further` to another handle. */
+/*
+ * Creates the streams, events and staging buffers of a handle.  further: another handle
+ * of the same device is open, so smaller staging buffers are enough.
+ */
 static cudaError_t
 open_streams(GrnGpu *gpu, bool further)
 {
@@ -307,7 +313,10 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	gpu->upload = 0;
 
 	gpu->digested = gpu->named = false;
-	/* A step of a build in parts reuses the arena of an earlier step if it is large enough. */
+	/*
+	 * The steps of a build in parts follow each other, so a step reuses the arena of an
+	 * earlier step if the arena is large enough.
+	 */
 	if (options->rows != GRN_GPU_FLOATS && gpu->d_arena && gpu->arena >= gpu->plan.total)
 	{
 		gpu->begun = true;
@@ -320,7 +329,10 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 
 	if (status != GRN_GPU_OK)
 		return status;
-	/* Only the plan counts here: rows may be in device memory, or allocate_rows() counts them. */
+	/*
+	 * Only the plan counts here, without the rows: the caller's rows may be in device
+	 * memory already.  allocate_rows() counts rows that come from the host.
+	 */
 	if (gpu->plan.total > limit)
 		return gpu_no_memory(err, needed, limit);
 	status = gpu_allocate((void **) &gpu->d_arena, gpu->plan.total, needed, limit, err);
@@ -391,7 +403,10 @@ grn_gpu_rows(GrnGpu *gpu, uint64_t first, uint64_t nrows, const float *host,
 	return GRN_GPU_OK;
 }
 
-/* Copies rows to the two halves of d_raw [bytes] in turn, while the device expands the other. */
+/*
+ * Copies rows [begin, end) to the two halves of d_raw [bytes] in turn.  The device
+ * expands or digests one piece while the next piece is copied.
+ */
 static cudaError_t
 expand_rows(GrnGpu *gpu, const GrnGpuSource *source, uint64_t begin, uint64_t end,
 			uint8_t *d_raw, uint64_t bytes)

@@ -49,7 +49,10 @@ typedef struct GrnGpuInfo
 /* The most dimensions of exact digests of bytes. */
 #define GRN_GPU_EXACT_DIMS 128
 
-/* The format of a build's rows.  grn_gpu_digest() makes digests; bits may be the rows' own. */
+/*
+ * The format of the rows that a build receives.  grn_gpu_digest() makes digests.  Bits can
+ * also be copied from the host's rows, by grn_gpu_rows_from().
+ */
 typedef enum GrnGpuRows
 {
 	GRN_GPU_FLOATS = 0,
@@ -68,7 +71,10 @@ typedef struct GrnGpuOptions
 								 * free memory */
 	bool		fill;			/* lists are filled up to the degree with near neighbors of
 								 * neighbors */
-	/* How often neighbors' neighbors are compared before edges are chosen anew.  0: never. */
+	/*
+	 * How often each vertex is compared with its neighbors' neighbors before edges are
+	 * chosen anew.  Joins improve the graph and double the time.  0: never.
+	 */
 	uint32_t	joins;
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* dimensions of digests, from GrnGpuFit */
@@ -93,11 +99,19 @@ extern GrnGpuStatus grn_gpu_open(int device, GrnGpu **gpu, GrnGpuError *err);
 extern GrnGpuStatus grn_gpu_info(GrnGpu *gpu, GrnGpuInfo *info, GrnGpuError *err);
 extern void grn_gpu_close(GrnGpu *gpu);
 
-/* Returns the device bytes of a build with its rows; larger digests take 128 more for each row. */
+/*
+ * Returns the device bytes of a build, the rows included.  The build allocates by the same
+ * plan.  If rows turn out to need larger digests and the memory limit allows, the build takes
+ * 128 bytes more for each row.
+ */
 extern uint64_t grn_gpu_plan(GrnGpu *gpu, const GrnGraphParams *params,
 							 const GrnGpuOptions *options, uint64_t n, uint32_t dim);
 
-/* Returns in *limit the bytes that a step may take: those free, at most memory_limit if not 0. */
+/*
+ * Returns in *limit the device bytes that a step may take: the free bytes, but at most
+ * memory_limit unless memory_limit is 0.  Each function below with a parameter memory_limit
+ * observes this limit.
+ */
 extern GrnGpuStatus grn_gpu_limit(GrnGpu *gpu, uint64_t memory_limit, uint64_t *limit,
 								  GrnGpuError *err);
 
@@ -136,7 +150,10 @@ grn_gpu_expands(const GrnGpuSource *source)
 	return source->numbers != GRN_NUMBERS_FLOATS;
 }
 
-/* Copies rows [first, first + n) in their own format, in place of grn_gpu_rows(). */
+/*
+ * Copies rows [first, first + n) of a build, in place of grn_gpu_rows().  Rows cross the bus
+ * in their own format.  A build of bit digests takes bits without head and scale.
+ */
 extern GrnGpuStatus grn_gpu_rows_from(GrnGpu *gpu, const GrnGpuSource *source, uint64_t first,
 									  uint64_t n, GrnGpuError *err);
 /*
@@ -190,7 +207,10 @@ extern uint64_t grn_gpu_peak(GrnGpu *gpu);
 /* Frees the memory that begin and build allocated.  The context remains. */
 extern void grn_gpu_end(GrnGpu *gpu);
 
-/* Builds in parts: rows become digests once, which builds and merges compare. */
+/*
+ * Builds in parts (src/builder): all rows become digests once, by the same fit on every
+ * device.  The builds of the parts and the merges of their lists compare digests.
+ */
 #define GRN_GPU_MOST_DIGEST_BYTES 256
 
 typedef struct GrnGpuFit
@@ -204,7 +224,10 @@ typedef struct GrnGpuFit
 	float	   *projection;		/* from malloc(); NULL for exact digests */
 } GrnGpuFit;
 
-/* Completes a fit from a sample [n][dim], NULL for exact digests.  Rows and dim are set. */
+/*
+ * Completes a fit from a sample [n][dim].  The caller has set rows, few_directions and dim.
+ * sample may be NULL for exact digests, which need no sample.
+ */
 extern GrnGpuStatus grn_gpu_fit(GrnGpu *gpu, const float *sample, uint32_t n, uint64_t seed,
 								GrnGpuFit *fit, GrnGpuError *err);
 /* Returns the device bytes that a fit takes. */
@@ -230,7 +253,10 @@ extern GrnGpuStatus grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers,
 										  const GrnGpuFit *fit, const uint8_t *digests,
 										  int *failed, GrnGpuError *err);
 
-/* How rows become digests, and the devices that keep the digests. */
+/*
+ * How rows become digests, and the destinations of the digests: all keepers, on whatever
+ * device digests are made.
+ */
 typedef struct GrnGpuDigesting
 {
 	const GrnGpuFit *fit;

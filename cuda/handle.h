@@ -13,7 +13,10 @@ GrnGpuStatus gpu_fail(GrnGpuError *err, GrnGpuStatus status, const char *what,
 					  const char *detail);
 GrnGpuStatus gpu_fail_cuda(GrnGpuError *err, cudaError_t rc, const char *what);
 GrnGpuStatus gpu_no_memory(GrnGpuError *err, uint64_t needed, uint64_t limit);
-/* Allocates `bytes` of device memory, or *d = NULL and an error with `needed` and the limit. */
+/*
+ * Allocates `bytes` of device memory.  On failure sets *d to NULL, and reports the bytes
+ * that the whole step needs and the limit.
+ */
 GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t limit,
 						  GrnGpuError *err);
 
@@ -25,7 +28,10 @@ GrnGpuStatus gpu_allocate(void **d, uint64_t bytes, uint64_t needed, uint64_t li
 			return gpu_fail_cuda(err, grn_check_rc, what); \
 	} while (0)
 
-/* A build's arena: fields of type size_t are offsets in bytes, and some arrays share memory. */
+/*
+ * The layout of a build's arena, the device memory of a handle.  Fields of type size_t are offsets
+ * in bytes.  Some arrays share memory with arrays that are needed at another time.
+ */
 struct Plan
 {
 	Tuning	 tuning;

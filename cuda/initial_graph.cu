@@ -20,7 +20,10 @@ constexpr int STAGES = 4;					 /* chunks of columns in shared memory: one
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
 /* Candidates of a row from its window.  16 and 32 lose 0 to .004 of recall@10 (SIFT, GIST). */
 constexpr int WINDOW_KEYS = 8;
-/* The first SUPER_BINS centroids order the bins, so that near bins are near in the order. */
+/*
+ * The first SUPER_BINS centroids order the bins: each bin stands with its nearest super
+ * bin, so that near bins are near in the order.
+ */
 constexpr int SUPER_BINS = 64;
 constexpr int SCAN_THREADS = 1024;
 
@@ -455,7 +458,10 @@ identity_kernel(uint32_t n, uint32_t *d_order)
 		d_order[v] = v;
 }
 
-/* Returns to each lane the ordinal of its id's distance from v, or 0.  A quad reads a row. */
+/*
+ * Returns to each lane the ordinal of the distance between v and the lane's vertex id; 0 if the id
+ * is EMPTY_ID.  A quad of lanes reads a row, so a warp reads eight rows at a time.
+ */
 template <class P, int SEG>
 __device__ inline uint32_t
 warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
@@ -496,7 +502,10 @@ warp_ordinals(const Digests &digests, uint32_t v, uint32_t id, int lane)
 	return result;
 }
 
-/* Draws random neighbors, a warp a vertex: the pool or, d_pool NULL, the next round's inbox. */
+/*
+ * Draws random neighbors; one warp handles one vertex.  The neighbors become the pool,
+ * nearest first, or, if d_pool is NULL, the inbox that the next round reads.
+ */
 template <class P, int SEG>
 __global__ void
 random_edges_kernel(const Digests digests, uint32_t edges, uint64_t seed, Key *d_pool,

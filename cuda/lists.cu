@@ -168,7 +168,10 @@ count_below_kernel(const Key *d_pool, const uint8_t *d_pool_count, uint32_t n,
 		atomicAdd(d_count, (uint32_t) count);
 }
 
-/* Sorts lists by rows' distances, in the descent's order: near warps read the same rows. */
+/*
+ * Sorts lists by the distances of the caller's rows.  Warps process lists in the order of
+ * the descent, so that near warps read the same rows.
+ */
 __global__ void
 __launch_bounds__(FINISH_THREADS)
 	exact_order_kernel(const float *d_rows, uint32_t n, uint32_t dim, uint32_t degree,

@@ -188,7 +188,10 @@ __launch_bounds__(MERGE_WARPS *WARP) merge_kernel(const MergeArgs a)
 		__syncwarp();
 	}
 
-	/* Merges kept and nearest refused neighbors: a key's position counts the keys before it. */
+	/*
+	 * Merges the kept neighbors and the nearest refused candidates.  The position of a
+	 * key is the number of keys before the key in both sequences.
+	 */
 	uint32_t  extra = a.fill > nkept ? min(a.fill - nkept, nrefused) : 0;
 	uint32_t *d_out = a.d_ids + (size_t) at * a.degree;
 

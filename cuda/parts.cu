@@ -258,7 +258,10 @@ cells_floats(const GrnCells *cells)
 	return cells ? (cells->n + 1) * width + cells->n + (size_t) cells->n * cells->n : 0;
 }
 
-/* The arena of digesting: projection, cells, flag; of a batch rows, digests, products, homes. */
+/*
+ * The arena of digesting: the projection (first), the cells and a flag; for a batch of rows the
+ * rows in their own format (unless floats), rows as floats, digests, products, homes and guests.
+ */
 struct DigestLayout : Layout
 {
 	size_t projection, cells, raw, rows, digests, products, home, guest, other;

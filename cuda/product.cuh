@@ -31,7 +31,10 @@ struct GemmArgs
 	const float *d_scale; /* [1], or NULL for a scale of 1 */
 };
 
-/* Launches the product.  With OUT_ADD C is cleared, and k is divided into `splits` pieces. */
+/*
+ * Launches the product.  With OUT_ADD the function clears C first (ldc must be n), divides k into
+ * `splits` pieces, and adds the pieces' products.  Without OUT_ADD `splits` has no effect.
+ */
 cudaError_t launch_gemm(const Device &device, GemmArgs args, Output out, uint32_t splits);
 
 #endif /* GRN_PRODUCT_CUH */

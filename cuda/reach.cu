@@ -55,7 +55,10 @@ __launch_bounds__(SEARCH_THREADS)
 	}
 }
 
-/* Searches from d_queue's first nsources vertices.  *found: 0 beyond MAX_LEVELS levels. */
+/*
+ * Searches from the first nsources vertices of d_queue [n], which the caller has marked.  Sets
+ * *found to the number of vertices found, or to 0 if the graph has more than MAX_LEVELS levels.
+ */
 static cudaError_t
 search_levels(const Device &device, const Marks &search, const Lists &graph,
 			  uint32_t degree, uint32_t *d_queue, uint32_t nsources, uint32_t *d_tail,

@@ -68,7 +68,10 @@ repack(const Job &job, uint8_t *h_buffer, size_t first, size_t count)
 			memcpy(h + i * job.pitch, h_buffer + i * job.width, job.width);
 }
 
-/* Copies pieces until none is left, as thread `me`.  `at`: the current target, for errors. */
+/*
+ * Copies pieces until no piece is left, as thread `me`.  `at` is the target of the
+ * current call, for error reports.
+ */
 cudaError_t
 work(Job &job, int me, int &at)
 {

@@ -92,7 +92,10 @@ quad_scatter_min(const int32_t (&v)[4], int t)
 	return min(mine, __shfl_xor_sync(FULL, odd ? a : b, 1));
 }
 
-/* A lane's keys of a vertex, loaded two ahead.  Tiles of 32 rows: the pool's, then the inbox's. */
+/*
+ * One lane's keys of a vertex, which are loaded two vertices ahead.  For tiles of 32 rows
+ * `pool` has the pool's keys and behind them the inbox's keys.
+ */
 template <int IW> struct Fetched
 {
 	Key pool;
@@ -294,7 +297,10 @@ multiply(const TileArgs &a, const uint8_t *s_digests, int m, TileSums<P, T> &sum
 	}
 }
 
-/* A candidate for another's inbox, whose slot an atomic addition finds until the next vertex. */
+/*
+ * A candidate on the way to another vertex's inbox.  An atomic addition has been started to find
+ * the candidate's slot.  The warp waits for the result only at the same step of the next vertex.
+ */
 struct Pending
 {
 	uint32_t target = EMPTY_ID;
@@ -316,7 +322,10 @@ struct Occluders
 	uint32_t of1a, of1b; /* occluders of row1, among rows 0 to 31 and rows 32 to 63 */
 };
 
-/* Finds the occluders of each row x: each nearer y with d(x, y) < d(v, x).  s.norm: norms. */
+/*
+ * Finds the occluders of each row x: each nearer y with d(x, y) < d(v, x).  Replaces the
+ * sums by partial distances, and writes the squared norms to s.norm.
+ */
 template <class P, int T, int IW>
 __device__ inline Occluders
 occluders(TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
@@ -568,7 +577,10 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 	if (at >= count)
 		return;
 
-	/* Three vertices are in progress: rows, keys, and list entry are loaded of one each. */
+	/*
+	 * Three vertices are in progress.  The rows of the first vertex, m of them, are in s_digests.
+	 * The keys of the second vertex are loaded.  The list entry of the third vertex is loaded.
+	 */
 	uint64_t entry = 0, next = a.d_list[at],
 			 third = at + step < count ? a.d_list[at + step] : 0;
 	Fetched<IW> fetched = fetch<T, IW>(a, next, lane);

@@ -38,7 +38,10 @@ struct JoinShared
 	uint32_t ordinal[WARP * 2];		   /* ordinals of pending keys */
 };
 
-/* The nearest vertices so far: two sorted keys a lane; their slots are in JoinShared.id. */
+/*
+ * The nearest vertices so far: two sort keys in each lane, sorted over the warp.  Slots
+ * of keys are positions in JoinShared.id.
+ */
 struct NearestVertices
 {
 	uint32_t lo, hi;
@@ -46,7 +49,10 @@ struct NearestVertices
 	int		 pending;
 };
 
-/* True if the table lacks the id.  A known id may come again; the tile drops duplicates. */
+/*
+ * Returns true if the table does not have the id yet.  If the PROBES slots are taken, the
+ * function may return true for a known id; the tile then drops the duplicate.
+ */
 __device__ inline bool
 insert_id(uint32_t *s_seen, uint32_t id)
 {
@@ -114,7 +120,10 @@ ordinal_of(const Digests &digests, uint32_t v, typename P::Acc norm_v, uint32_t 
 	return P::ordinal(P::partial(P::from_bits(digests.d_norms[id]), sum[0]) + norm_v);
 }
 
-/* Merges up to 32 pending keys into the nearest, and sets nearest.limit to key number `want`. */
+/*
+ * Merges up to 32 of the pending keys into the nearest keys, and sets nearest.limit to
+ * the distance of the key number `want`.
+ */
 __device__ inline void
 merge_pending(JoinShared &s, NearestVertices &nearest, int want, int lane)
 {
@@ -203,7 +212,10 @@ __launch_bounds__(JOIN_WARPS *WARP, 6) join_kernel(const JoinArgs a)
 	__syncwarp();
 	for (int i = 0; i <= sources; i++)
 	{
-		/* The vertex's own list comes first, then its neighbors', each loaded one ahead. */
+		/*
+		 * The vertex's own list comes first, then its neighbors' lists.  The next list
+		 * is loaded during the work on the current list.
+		 */
 		uint32_t id = list, source = __shfl_sync(FULL, own, i & 31);
 
 		if (i < sources)

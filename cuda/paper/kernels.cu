@@ -28,7 +28,10 @@ constexpr int PAPER_WARPS = 4;
 constexpr int PAPER_THREADS = PAPER_WARPS * WARP;
 /* Floats of each row that shared memory holds at a time. */
 constexpr uint32_t CHUNK = 32;
-/* Words between rows in shared memory: with 4 of padding, eight lanes use 32 banks. */
+/*
+ * Words between the starts of two rows in shared memory.  With 4 words of padding, eight
+ * lanes that read 16 bytes each use 32 different banks.
+ */
 constexpr uint32_t CHUNK_STRIDE = CHUNK + 4;
 /* Distances that a lane sums up at a time for each of its columns. */
 constexpr int SUMS = 32;
@@ -136,7 +139,10 @@ load_chunk(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t 
 		}
 }
 
-/* Marks in s.redirects which of count neighbors redirect; from `fresh` on they are new. */
+/*
+ * Finds the pairs that would redirect and marks them in s.redirects.  There are count neighbors;
+ * the first `fresh` positions are new.  Returns whether any pair would redirect.
+ */
 template <int W>
 __device__ inline bool
 compare_all(PaperShared<W, true> &s, const float *d_rows, uint32_t dim, uint32_t count,
@@ -561,7 +567,10 @@ launch_paper_update(cudaStream_t stream, const float *d_rows, uint32_t n, uint32
 	return cudaSuccess;
 }
 
-/* The kernel reads a copy, so that no warp offers an entry that another has just inserted. */
+/*
+ * The kernel reads a copy of the pools.  Without a copy, a warp could offer an entry that
+ * another warp has just inserted.
+ */
 cudaError_t
 launch_paper_reverse(cudaStream_t stream, uint32_t n, const PaperSpace &space, uint32_t r,
 					 float rho, GrnReverse selection)

@@ -20,7 +20,10 @@ PaperSpace paper_layout(uint8_t *d_base, uint32_t n, uint32_t r);
 cudaError_t launch_paper_init(cudaStream_t stream, const float *d_rows, uint32_t n,
 							  uint32_t dim, const PaperSpace &space, uint32_t r,
 							  uint32_t s, uint64_t seed);
-/* A round of Algorithm 4: each vertex compares `pairs` pairs (0: all).  Swaps the pools. */
+/*
+ * One round of Algorithm 4.  Each vertex compares at most `pairs` pairs, in the given
+ * order; 0 means all pairs.  Swaps the pools of `space`.
+ */
 cudaError_t launch_paper_update(cudaStream_t stream, const float *d_rows, uint32_t n,
 								uint32_t dim, PaperSpace &space, uint32_t r,
 								GrnPairOrder order, uint32_t pairs, uint64_t seed,

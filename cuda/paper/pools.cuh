@@ -68,7 +68,10 @@ write_entry(Key *d_entry, Key entry)
 	atomicExch((unsigned long long *) d_entry, (unsigned long long) entry);
 }
 
-/* Algorithm 6: inserts an entry into d_pool [r], which is read again if another warp changed it. */
+/*
+ * Algorithm 6: inserts an entry into a pool, d_pool [r].  If another warp changes the
+ * pool at the same time, the function reads the pool again.
+ */
 __device__ inline void
 warp_insert(Key *d_pool, uint32_t *d_count, uint32_t r, Key mine, int lane)
 {

@@ -314,7 +314,10 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 		memset(&notes->queried, 0, sizeof(notes->queried));
 }
 
-/* Prefetches the first pages, which a missing metapage shows to be missing and needed next. */
+/*
+ * Prefetches the first pages of the index.  If the metapage is not in shared buffers, the pages
+ * behind it (entries, codec, books) are probably missing too and are needed next.
+ */
 static void
 prefetch_head(Relation index)
 {
@@ -427,7 +430,10 @@ new_hints(MemoryContext context, uint32 n)
 	return hints;
 }
 
-/* Grows an entry's hints for an index of `blocks` blocks, unless the budget forbids. */
+/*
+ * Gives an entry the number of hints for an index of `blocks` blocks.  Does nothing if the entry
+ * has enough hints, or if the budget would be exceeded.
+ */
 static void
 grow_hints(CacheEntry *entry, BlockNumber blocks)
 {
@@ -457,7 +463,10 @@ count_bytes(CacheEntry *entry)
 	cache_bytes += entry->bytes;
 }
 
-/* Reads the center of own vectors, if any; a scan needs it for each record, so it stays. */
+/*
+ * Reads the center of own vectors, if the index has one.  Unlike the arrays, the center lives as
+ * long as the entry, because a scan needs it for every record until its end.
+ */
 static void
 read_center(Relation index, CacheEntry *entry)
 {
@@ -528,7 +537,10 @@ fill_entry(Relation index, CacheEntry *entry)
 	entry->filled = true;
 }
 
-/* Frees the least recently used descriptions; those of the transaction are at the front. */
+/*
+ * Frees the least recently used descriptions until the cache is within its limit.  Descriptions
+ * used by the current transaction are at the list's front.
+ */
 static void
 evict(void)
 {
@@ -685,7 +697,10 @@ renew_entry(Relation index)
 	return entry;
 }
 
-/* rd_amcache has the entry's key alone, because relcache and cache free at different times. */
+/*
+ * rd_amcache holds only the key of the entry, because the relcache frees rd_amcache when the
+ * relation changes, and the entry may be freed earlier.
+ */
 static CacheEntry *
 find_entry(Relation index)
 {

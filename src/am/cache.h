@@ -17,9 +17,15 @@ extern const GrnndIndex *grnnd_index(Relation index);
 extern const GrnndIndex *grnnd_index_shape(Relation index);
 /* grnnd_index() from the current metapage.  The cache may lag behind changes by fit_codes.c. */
 extern const GrnndIndex *grnnd_index_anew(Relation index);
-/* grnnd_index_anew() with arrays of its own, for callers of functions that may scan others. */
+/*
+ * grnnd_index_anew() with its own arrays and hints in the current memory context.  For callers of
+ * index functions, because such functions may scan other indexes.
+ */
 extern void grnnd_copy_index(Relation index, GrnndIndex *copy);
-/* Do the lists on disk match this description?  If not, grnnd_index() reads the metapage. */
+/*
+ * Do the lists on disk still match this description?  If they do not, the next call of
+ * grnnd_index() reads the metapage.
+ */
 extern bool grnnd_lists_current(Relation index, const GrnndIndex *ix);
 /* Does the current metapage say that a fit is giving records their codes? */
 extern bool grnnd_is_filling(Relation index);

@@ -320,7 +320,10 @@ mark_range(IndexCheck *c, uint32 first, char *page)
 	}
 }
 
-/* Does the signature let every filter pass?  An edge to a dead node may have such a one. */
+/*
+ * Does the signature let every filter pass?  An insert that links a dead node to its new node uses
+ * such a signature, because the insert does not read the dead node's signature.
+ */
 static bool
 is_any(const GrnLayout *l, const uint8_t *sig)
 {

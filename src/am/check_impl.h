@@ -44,7 +44,10 @@ typedef struct IndexCheck
 	char	   *spanning;		/* buffer for an own vector of several pages */
 	char	   *chain_page;		/* a copy of block chain_block, if that is valid */
 	BlockNumber chain_block;
-	/* rows: (block << 16 | offset, id of the record, hash of the values, digest by GrnndOwn) */
+	/*
+	 * rows: (block << 16 | offset, id of the record with the TID, hash of the values beside the
+	 * TID, digest by GrnndOwn)
+	 */
 	Tuplesortstate *tids;
 	TupleTableSlot *tid_slot;
 	GrnndOwn   *own;			/* with heapallindexed: compares own vectors with rows; else NULL */
@@ -61,7 +64,10 @@ extern void grnnd_report(IndexCheck *c, BlockNumber block, int slot, const char 
 extern void grnnd_report_record(IndexCheck *c, uint32 id, const char *what, uint32 other);
 /* Copies a page.  Returns false and reports a page of another kind. */
 extern bool grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page);
-/* A record's own vector until the next call, or NULL without heapallindexed or its pages. */
+/*
+ * A record's own vector, valid until the next call.  Reads and checks the later pages of a
+ * spanning record.  Returns NULL if they cannot be read, and without heapallindexed.
+ */
 extern const void *grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id);
 /* A GRN_TIDS record, or NULL if the id is something else. */
 extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
@@ -70,7 +76,10 @@ extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
 
 /* Begins the sort of heap TIDs with `memory` bytes. */
 extern void grnnd_begin_tids(IndexCheck *c, Size memory);
-/* Adds a record's TID to the sort.  attrs: [attr_bytes]; digest: of the own vector, or none. */
+/*
+ * Adds a heap TID of a record to the sort.  attrs: [attr_bytes] values beside the TID; digest: of
+ * the record's own vector, or GRNND_NO_DIGEST.
+ */
 extern void grnnd_put_tid(IndexCheck *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest);
 /* With heapallindexed: adds the heap TIDs of the table. */
 extern void grnnd_check_heap(IndexCheck *c);

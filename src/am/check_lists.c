@@ -49,7 +49,10 @@ grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRec
 	return true;
 }
 
-/* Computes the ranks of TID i's lists of a column.  Returns their number: 0 if unknown. */
+/*
+ * Computes the ranks of a column's lists to which TID i of a record belongs.  Returns their
+ * number: 0 for an array whose elements are unknown, and for a row that does not exist.
+ */
 static uint32
 ranks_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i, uint32 *ranks)
 {

@@ -23,7 +23,10 @@
  */
 #define LENGTH_TOLERANCE (16 * FLT_EPSILON / 2)
 #define ERROR_TOLERANCE (GRN_MAX_DIM * FLT_EPSILON / 2)
-/* Differences below 4e-23 underflow when squared: 16,000 are 5e-21, and more near the limit. */
+/*
+ * Differences below 4e-23 have squares that underflow in single precision.  16,000 of them are a
+ * distance of 5e-21.  The tolerance is larger, because squares near the limit have few digits.
+ */
 #define LEAST_TOLERANCE 1e-19f
 
 struct GrnndOwn

@@ -92,7 +92,10 @@
  * once more: 8 to 15 and 3 microseconds a row with codes that are the rows or are not.
  */
 #define VISITS_PER_EXPANSION 2.5
-/* Rows read for a further row with stand-ins: nearly all of three found nodes. */
+/*
+ * Rows of the table read for a further row if the index keeps stand-ins: the scan reads nearly all
+ * found rows, and the search finds about three nodes for each row (filter_cost.h).
+ */
 #define ROW_IN_READS 3
 /*
  * Expansions for a further row without codes, whose new neighbors are visited: the lead in strict
@@ -106,13 +109,19 @@
  */
 #define TOAST_VALUE_COST 1.0
 #define TOAST_PAGE_COST 1.0
-/* An element of a sparse row, in operators: rows of 10 and 66 take 0.15 and 0.55 us of a scan. */
+/*
+ * The cost of an element of a sparse row in a distance, in operators: rows of 10 and of 66 elements
+ * take 0.15 and 0.55 microseconds of a sequential scan.
+ */
 #define ELEMENT_COST 2
 #define ELEMENT_BYTES 8
 /* Bytes of a value that a page of a TOAST table holds. */
 #define TOAST_PAGE_BYTES (4 * 1996)
 
-/* More than any plan, but not infinite: infinity less infinity, in joins, is no cost. */
+/*
+ * The cost of an impossible scan, more than the cost of any other plan.  Not infinite: conditions
+ * on filter columns make paths for joins as well, and infinity less infinity is no cost.
+ */
 #define IMPOSSIBLE_COST 1e200
 
 /* The properties of an index that the model needs. */
@@ -328,7 +337,10 @@ visit_cost(const Shape *shape, double random_page, double seq_page)
 	return page * PLAIN_VISIT + cpu_index_tuple_cost + distance_cost(shape->stored);
 }
 
-/* Returns the mean TOAST pages of a row's distance: 0 if the table's pages hold vectors. */
+/*
+ * Returns the mean number of TOAST pages that the distance of a row reads: 0 if the table's own
+ * pages have room for vectors.  Values of other columns may be in the TOAST table too.
+ */
 static double
 toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 {
@@ -400,7 +412,10 @@ known_part(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	return takes > 0 ? known / takes : 1;
 }
 
-/* Returns the visits of `expansions` expansions: without codes all new neighbors, ever fewer. */
+/*
+ * Returns the visits of `expansions` expansions.  Without codes each new neighbor is visited, and
+ * new neighbors become rare as visits increase.
+ */
 static double
 visits_of(const Shape *shape, double expansions)
 {
@@ -410,7 +425,10 @@ visits_of(const Shape *shape, double expansions)
 		(1 - exp(-expansions * NEW_NEIGHBORS * shape->degree / shape->rows));
 }
 
-/* Returns the ef to which LIMIT widens the scan; 0: no LIMIT, or a condition may go on. */
+/*
+ * Returns the ef to which a scan that knows LIMIT widens the search (scan.c).  0: the scan does not
+ * know LIMIT, or a condition that the index does not test may make the scan go on.
+ */
 static double
 known_width(const PlannerInfo *root, const IndexPath *path, const Shape *shape)
 {
@@ -501,7 +519,10 @@ take_cheaper(const Shape *shape, GrnndAttrKind kind, double share, GrnndListSize
 	}
 }
 
-/* Finds the cheapest lists: of a condition, or of a column's ranges.  False: none serves. */
+/*
+ * Finds the lists with the least cost: of one condition, or of all ranges of a column.  Returns
+ * false if no list serves.
+ */
 static bool
 least_list(PlannerInfo *root, const IndexPath *path, const Shape *shape, GrnndListSize *least)
 {

@@ -22,7 +22,10 @@ typedef enum GrnndWay
 	GRNND_WAY_SET				/* by reading the rows of a bitmap from the table */
 } GrnndWay;
 
-/* Visits of a search of the graph.  near_share: of the rows near the query, 0 or `share`. */
+/*
+ * Visits of a search of the graph without any limit.  share: of the rows that pass, over 0.
+ * near_share: of the rows near the query, 0 if none passes there, `share` if unknown.
+ */
 extern double grnnd_graph_visits(double ef, double share, double near_share);
 /* The cost of these visits and of reading the sample (sample.h). */
 extern double grnnd_graph_cost(double ef, double share, double near_share);

@@ -56,7 +56,10 @@ sorts_as(PlannerInfo *root, List *clauses, const RowOrder *order, bool *any)
 		order->column != 0 && first->sortop == Float8LessOperator && !first->nulls_first;
 }
 
-/* Does the function need rows after the next?  lead() and lag() with offsets may. */
+/*
+ * Does the window function need rows after the next row and the frame's end?  lead() with an
+ * offset, and lag() with a negative offset, may reach beyond the rows of the index.
+ */
 static bool
 needs_partition(const WindowFunc * function)
 {

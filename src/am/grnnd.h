@@ -189,7 +189,10 @@ StaticAssertDecl(offsetof(GrnndReport, seconds) == 24 && offsetof(GrnndReport, i
 				 sizeof(GrnndReport) == 136, "GrnndReport is on disk");
 StaticAssertDecl(GRNND_META_OFF_REPORT == 1040, "the metapage's parts overlap");
 
-/* The last measured curve, behind GrnndReport; zeroes: the build's curve is valid. */
+/*
+ * The last measured curve of recall, on the metapage behind GrnndReport (fit_recall.c).  Zeroes,
+ * whose checksum is wrong, mean that the build's curve is valid.
+ */
 typedef struct GrnndMeasured
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
@@ -203,7 +206,10 @@ StaticAssertDecl(offsetof(GrnndMeasured, curve) == 16 && sizeof(GrnndMeasured) =
 				 "GrnndMeasured is on disk");
 StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176, "the metapage's parts overlap");
 
-/* The misses of both curves' queries, behind GrnndMeasured.  An earlier version left zeroes. */
+/*
+ * The misses of the queries of both curves, on the metapage behind GrnndMeasured.  Zeroes, whose
+ * checksum is wrong, in an index built by an earlier version.
+ */
 typedef struct GrnndMissed
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
@@ -215,7 +221,10 @@ StaticAssertDecl(offsetof(GrnndMissed, measured) == 12 && sizeof(GrnndMissed) ==
 				 "GrnndMissed is on disk");
 StaticAssertDecl(GRNND_META_OFF_MISSED == 1268, "the metapage's parts overlap");
 
-/* The queries of both curves, behind GrnndMissed.  An earlier version left zeroes. */
+/*
+ * The queries of both curves, on the metapage behind GrnndMissed.  Zeroes, whose checksum is wrong,
+ * in an index built by an earlier version.
+ */
 typedef struct GrnndQueried
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
@@ -244,7 +253,10 @@ typedef struct GrnndEntryHeader
 
 StaticAssertDecl(sizeof(GrnndEntryHeader) == 8, "GrnndEntryHeader is on disk");
 
-/* Arrays behind the header: uint32 ids[32], GrnFactor factors[32], codes[32][code_bytes]. */
+/*
+ * Arrays behind the header: uint32 ids[32] at 8, GrnFactor factors[32] at 136,
+ * codes[32][code_bytes] at 264.
+ */
 #define GRNND_ENTRY_OFF_IDS ((uint32) sizeof(GrnndEntryHeader))
 #define GRNND_ENTRY_OFF_FACTORS \
 	(GRNND_ENTRY_OFF_IDS + GRN_MAX_ENTRIES * (uint32) sizeof(uint32))
@@ -295,7 +307,10 @@ typedef struct GrnndIndex
 	GrnndHints	hints;			/* hints for the index's pages */
 } GrnndIndex;
 
-/* The rounding error of a stored vector, for codes made from it; 0 where it is negligible. */
+/*
+ * The rounding error of a stored vector for codes and estimates made from the vector.  Returns 0
+ * for forms whose error is negligible.
+ */
 static inline float
 grnnd_rounding_error(const GrnndIndex *ix, const GrnRecord *rec)
 {
@@ -330,7 +345,10 @@ grnnd_renews_lists(const GrnndMeta *meta)
 	return meta->list_pages > 0;
 }
 
-/* A scan's candidates for each of ef_search: the surrogate's factor if codes are not rows. */
+/*
+ * Number of candidates that a scan keeps for each unit of ef_search.  The surrogate's factor does
+ * not apply without codes, or if codes are rows.
+ */
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
 {

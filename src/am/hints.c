@@ -48,7 +48,10 @@ grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool miss
 
 	if (!BufferIsValid(likely))
 		return InvalidBuffer;
-	/* test the tag without a lock first, so that wrong hints cost no lock */
+	/*
+	 * test the tag without a lock first: wrong hints then cost no lock, and right hints are
+	 * verified under the lock
+	 */
 	right = GetBufferDescriptor(likely - 1)->tag.blockNum == block;
 	finder->trust = right ? Min(finder->trust + 1, MOST_TRUST) : finder->trust - 1;
 	if (!right || ++finder->pins % every == 0 ||

@@ -60,10 +60,16 @@ grnnd_touch_bytes(const char *from, uint32 bytes)
 		__builtin_prefetch(from + at, 0, 2);
 }
 
-/* Initializes a finder, which points at a description's hints, though their array may change. */
+/*
+ * Initializes a finder.  Keeps a pointer to the hints of a description; the description may
+ * replace their array between calls.
+ */
 extern void grnnd_finder_init(GrnndFinder *finder, const GrnndHints *hints);
 
-/* Pins a block by its hint, or InvalidBuffer: look it up.  missing: pages were read lately. */
+/*
+ * Pins a block of the main fork by its hint.  On InvalidBuffer the caller must look the block up
+ * and call grnnd_note_buffer().  missing: pages of the relation had to be read lately.
+ */
 extern Buffer grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block, bool missing);
 
 /* Number of hints (a power of two) for a relation of `blocks` blocks, each for 2^*shift blocks. */

@@ -109,7 +109,10 @@ grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 	return size;
 }
 
-/* A walk along a chain that detects cycles: the mark is the id at a power of two of steps. */
+/*
+ * A walk along a chain of records, with detection of cycles.  The mark is the id at the last step
+ * that was a power of two, so a walk ends before it has gone around a cycle three times.
+ */
 typedef struct ChainWalk
 {
 	uint32		steps;

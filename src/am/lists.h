@@ -36,7 +36,10 @@
 #include "graph/stored/group.h"
 #include "graph/stored/search.h"
 
-/* The directory's entry of a bucket, on disk, in the order of columns and buckets. */
+/*
+ * The directory's entry for a bucket, on disk.  Buckets of one column follow each other, columns
+ * too; a page has GRNND_LISTS_PER_PAGE entries.
+ */
 typedef struct GrnndListHead
 {
 	uint32		first;			/* 0: first record of the chain, or GRN_INVALID_ID */
@@ -104,7 +107,10 @@ extern GrnndListHead grnnd_list_head(Relation index, const GrnndIndex *ix, uint3
 /* Writes a bucket's chain if it still begins with the expected record, or returns false. */
 extern bool grnnd_change_list_head(Relation index, const GrnndIndex *ix, uint32 bucket,
 								   const GrnndListHead *expected, const GrnndListHead *head);
-/* Writes a bucket's guide.  Only a fit or a vacuum may, one of them at a time by its lock. */
+/*
+ * Writes the guide of a bucket.  Only a fit or a vacuum may call this function, and a lock admits
+ * only one of them at a time.
+ */
 extern void grnnd_set_guide(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 guide,
 							uint32 groups);
 /* Is the record of the current generation of lists?  Other GRN_LIST records are garbage. */
@@ -157,7 +163,10 @@ extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
 
 /* Initializes an empty record of a bucket.  flags: 0 for its chain; GRN_GROUP; GRN_GUIDE. */
 extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
-/* Is the row in a chain's first records?  If wrongly not, vacuum removes the second entry. */
+/*
+ * Is the row in one of the first records of a bucket's chain?  In a long chain the result may be
+ * wrongly false.  The list then has the row twice, until vacuum removes a row of the node.
+ */
 extern bool grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *row);
 /* Adds n rows to a bucket's chain. */

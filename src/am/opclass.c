@@ -128,7 +128,10 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 /* Largest squared length, so that (|x| + |y|)^2 of two such vectors cannot overflow. */
 #define MAX_SQUARED_LENGTH (FLT_MAX / 4)
 
-/* Raises the error for a vector not finite or too long.  dim: 0 for a stand-in. */
+/*
+ * Raises the error for a vector that is not finite or too long.  dim: 0 for a stand-in, whose
+ * numbers may overflow although the row's numbers do not.
+ */
 static GRNND_NORETURN void
 refuse_vector(GrnForm form, const void *stored, int dim)
 {

@@ -13,7 +13,10 @@
 #include "graph/form.h"
 #include "graph/metric.h"
 
-/* An operator class names its type by support function 1, and its metric by number 2. */
+/*
+ * An operator class names the type of its column by support function 1, and the metric by support
+ * function 2.  Both are f(internal) returns internal (src/am/types).
+ */
 #define GRNND_SUPPORT_TYPE 1
 #define GRNND_SUPPORT_METRIC 2
 #define GRNND_NUM_SUPPORT 2
@@ -37,7 +40,10 @@ typedef struct GrnndType
 	 */
 	/* returns the dimensions of stand-ins for a column of dim dimensions */
 	int			(*graph_dim) (int dim);
-	/* Returns a likely lower bound by a stand-in.  errors: share of the likely error taken off. */
+	/*
+	 * Returns a likely lower bound of the operator's value, from the comparison of a stand-in.
+	 * errors: share (at most 1) of the likely error that is subtracted.
+	 */
 	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim,
 								 double errors);
 	/* up to this number of dimensions, stand-ins are the rows themselves */
@@ -81,7 +87,10 @@ typedef struct GrnndKey
 
 /* ---- opclass.c ---- */
 
-/* Reads an index's operator class, or raises an error.  Slow: not for every scan or insert. */
+/*
+ * Reads the operator class of an index.  Raises an error if the operator class is not valid.
+ * Slow: not for every scan or insert.
+ */
 extern GrnndKey grnnd_key(Relation index);
 /*
  * Finds an operator class for a type; *family (unless family is NULL) becomes its operator family.
@@ -104,7 +113,10 @@ extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *
 /* ---- validate.c ---- */
 
 extern bool grnnd_validate(Oid opclass);
-/* Checks support function `number`.  Returns NULL and its result in *key, or a problem. */
+/*
+ * Checks support function `number` of an operator class for a type.  Returns NULL and stores the
+ * function's result in *key, or returns a text that describes the problem.
+ */
 extern const char *grnnd_support_problem(Oid function, int number, Oid type, GrnndKey *key);
 extern void grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators,
 								List *functions);

@@ -12,7 +12,10 @@
 
 #include "am/grnnd.h"
 
-/* Bounds of build parameters.  0, outside, stands for one not given: the builder chooses. */
+/*
+ * Bounds of the build parameters.  GrnndOptions holds 0, outside these bounds, for a parameter
+ * that is not given; the builder then chooses.
+ */
 #define MIN_POOL 8
 #define MAX_POOL GRN_MAX_DEGREE
 #define MAX_ITERATIONS 100
@@ -108,7 +111,10 @@ grnnd_params_are_valid(const GrnGraphParams *params)
 		(params->r == 0 || params->s <= params->r);
 }
 
-/* Raises a NOTICE about hnsw's parameters without effect, once a statement for all partitions. */
+/*
+ * Raises a NOTICE about parameters of hnsw without effect here.  Once a statement, because each
+ * partition of a table calls this function.
+ */
 static void
 notice_hnsw_options(const GrnndOptions *opts)
 {

@@ -29,7 +29,11 @@ typedef struct GrnndOptions
 } GrnndOptions;
 
 extern PGDLLEXPORT bytea *grnnd_options(Datum reloptions, bool validate);
-/* The degree by the storage parameters or default.  keep, rows: as the build keeps vectors. */
+/*
+ * The degree from the storage parameters, or the default degree.  keep: how the build keeps
+ * vectors, which may differ from opts->layout.  rows: dimension, form and filter columns of the
+ * rows.
+ */
 extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
 /* Are the parameters within the bounds of the storage parameters? */
 extern PGDLLEXPORT bool grnnd_params_are_valid(const GrnGraphParams *params);

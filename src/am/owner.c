@@ -95,7 +95,10 @@ refuse_several(Oid table, List *indexes)
 			 errhint("Pass one of the indexes: %s.", names.data)));
 }
 
-/* The index of an argument: itself, or a table's only valid one of ours.  Error: 42809. */
+/*
+ * The index for a function's argument: the relation itself, or a table's only index of ours.  An
+ * invalid index counts if the table has no valid one.  Error: 42809 for a table with several.
+ */
 static Oid
 index_of(Oid oid)
 {

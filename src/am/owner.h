@@ -54,7 +54,10 @@ typedef struct GrnndUser
 	int			guc_level;
 } GrnndUser;
 
-/* Switches to the table's owner, as whom index functions run.  An error restores the caller. */
+/*
+ * Switches to the table's owner, because index functions belong to the owner and must not run with
+ * the caller's privileges.  An error restores the caller.
+ */
 extern void grnnd_become_owner(Relation heap, GrnndUser *before);
 extern void grnnd_restore_user(const GrnndUser *before);
 

@@ -12,7 +12,10 @@
 #include "am/grnnd.h"
 
 extern void grnnd_page_init(Page page, GrnndPageKind kind);
-/* Reads and locks a block of this kind.  Of GRNND_NODES the caller must test PageIsNew(). */
+/*
+ * Reads and locks a block, and checks that it is a page of this kind.  GRNND_NODES also allows a
+ * new page; the caller must test PageIsNew().
+ */
 extern Buffer grnnd_read(Relation index, BlockNumber block, int lockmode,
 						 GrnndPageKind kind, BufferAccessStrategy strategy);
 /* Can the table have a row at this TID, which may come from a damaged index? */

@@ -50,7 +50,10 @@ grnnd_store_touch(const GrnndStore *store, uint32 id)
 	touch(store, BufferGetPage(buffer), id);
 }
 
-/* GrnStore.prefetch() while pages are in memory: by hints; a wrong hint only costs time. */
+/*
+ * GrnStore.prefetch() while pages are in shared buffers: prefetches records into the processor's
+ * cache by hints.  A wrong hint only costs time.
+ */
 static void
 touch_ahead(GrnStore *self, const uint32_t *ids, uint32_t count)
 {
@@ -83,7 +86,10 @@ store_prefetch(GrnStore *self, const uint32_t *ids, uint32_t count)
 	}
 }
 
-/* A page was missing.  The first candidate is awaited: effective_io_concurrency counts others. */
+/*
+ * A page was not in shared buffers.  The search waits for the first candidate in any case, so
+ * effective_io_concurrency counts the further candidates.
+ */
 static void
 begin_missing(GrnndStore *store)
 {
@@ -145,7 +151,10 @@ gather_vector(GrnndStore *store, uint32 id, const GrnRecord *rec, const Buffer *
 	}
 }
 
-/* Raises an error unless the record is sound.  Another backend may have extended the index. */
+/*
+ * Raises an error unless the record is sound.  A link may lead beyond the known
+ * size of the relation if another backend has extended it.
+ */
 static void
 check_record(GrnndStore *store, uint32_t id, const GrnRecord *rec)
 {

@@ -21,7 +21,10 @@ extern void grnnd_request_query_sample(void);
  * if the query is in the sample now and recall should be measured with the sample.
  */
 extern bool grnnd_offer_query(IndexScanDesc scan, const GrnndIndex *ix);
-/* Copies the sampled queries, palloc'd.  Returns their number: 0 if row security applies. */
+/*
+ * Copies the sampled queries of an index, values of the column's type, to palloc'd memory.  Returns
+ * their number: 0 if row security applies to the table.
+ */
 extern int	grnnd_sampled_queries(Relation heap, const GrnndIndex *ix, Datum *queries);
 /* Has the sample of the index with this metapage changed much since it last measured recall? */
 extern bool grnnd_query_sample_due(const GrnndMeta *meta);

@@ -24,7 +24,10 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-/* Nodes for which table pages are prefetched after a missing page, as of index pages. */
+/*
+ * Number of nodes for which table pages are prefetched after the last node whose page was missing,
+ * as page_store.c does for pages of the index.
+ */
 #define PREFETCH_NODES GRNND_MISSING_VISITS
 
 struct GrnndRerank
@@ -80,7 +83,10 @@ grnnd_rerank_add(GrnndScan *so, ScanCandidate *r)
 
 /* ---- reading ---- */
 
-/* Adds a record's TIDs to results.heap, by value.  of->id: if it may be marked as killed. */
+/*
+ * Adds TIDs of one record to results.heap.  of: their value; of->id is the record's id if the scan
+ * may mark the record as killed, else GRN_INVALID_ID.
+ */
 static void
 put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 {
@@ -178,7 +184,10 @@ put_tids(IndexScanDesc scan, const ScanCandidate *of)
 	return nrows;
 }
 
-/* Are pages of the table probably missing, as pages of the index are? */
+/*
+ * Are pages of the table probably missing?  If pages of the index are missing, the first row of a
+ * batch is prefetched too.
+ */
 static bool
 misses_pages(IndexScanDesc scan)
 {
@@ -227,7 +236,10 @@ read_waiting(IndexScanDesc scan)
 	so->results.found += put_tids(scan, &of) - 1;
 }
 
-/* Reads the node of the smallest bound below *than (NULL: any).  Returns false if none. */
+/*
+ * Reads the node with the smallest bound if the bound is less than *than (NULL: in any case).
+ * Returns false if no such node is left.
+ */
 static bool
 read_nearest(IndexScanDesc scan, const double *than)
 {

@@ -18,7 +18,10 @@ typedef struct GrnndRowElements GrnndRowElements;
  */
 extern GrnndRowElements *grnnd_elements_begin(Relation index, const GrnndAttrs *attrs,
 											  Snapshot snapshot);
-/* Reads the elements of the row with a packed TID until the next call.  NULL: no row. */
+/*
+ * Reads the elements of the row with a packed TID [GRN_TID_BYTES].  values: the record's values
+ * beside the TID.  The result is valid until the next call; NULL: the row does not exist.
+ */
 extern const uint8 *grnnd_read_elements(GrnndRowElements *r, const uint8 *tid,
 										const uint8 *values);
 /* Closes the table.  r may be NULL. */

@@ -12,7 +12,10 @@
 
 #define GRNND_SAMPLE_ROWS 1000
 
-/* The head of a sample page; then rows: id, GrnFactor, code, signature, in 4 bytes each. */
+/*
+ * The start of a sample page's payload.  Rows follow: id (uint32), GrnFactor, code and signature,
+ * padded to a multiple of 4 bytes.
+ */
 typedef struct GrnndSampleHeader
 {
 	uint32		count;			/* 0: number of rows on the page */

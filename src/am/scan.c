@@ -130,7 +130,10 @@ check_scan(IndexScanDesc scan)
 						RelationGetRelationName(scan->indexRelation)),
 				 errhint("Use ORDER BY with the index's column and the operator of its operator class.")));
 
-	/* Vacuum may reuse a slot or TID unless an MVCC snapshot protects its rows. */
+	/*
+	 * Vacuum reuses a slot once all transactions that could hold its id have ended.  Only an MVCC
+	 * snapshot protects the rows: otherwise a TID may belong to another row.
+	 */
 	if (!IsMVCCSnapshot(scan->xs_snapshot))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -156,7 +159,10 @@ begin_scan(IndexScanDesc scan)
 #endif
 
 	so->source = grnnd_next_result;
-	/* Evaluate these first: their functions may scan indexes and free this description's arrays. */
+	/*
+	 * Evaluate these expressions first: their functions may scan other indexes, which may free the
+	 * arrays of this index's description (cache.h).
+	 */
 	keys = grnnd_all_keys(scan, &nkeys);
 	so->asked.threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);
 	so->ix = grnnd_index(index);

@@ -40,7 +40,10 @@ typedef struct GrnndWork
  */
 extern void grnnd_exclude_row(Oid index, const ItemPointerData *tid);
 extern const ItemPointerData *grnnd_excluded_row(Oid index);
-/* The work of this backend's last scan since grnnd_forget_work(), and its index; or NULL. */
+/*
+ * The work of this backend's last scan, and the scan's index.  NULL if no scan has ended since
+ * grnnd_forget_work().
+ */
 extern const GrnndWork *grnnd_last_work(Oid *index);
 extern void grnnd_forget_work(void);
 /* From PostgreSQL 18 on, adds the work of each scan to EXPLAIN (ANALYZE). */

@@ -48,7 +48,10 @@ take_chain(void *arg, const GrnRecord *rec, const void *vec)
 		chain->next = rec->next;
 }
 
-/* Restarts the chain at the node: record `gone` left it.  Several restarts may follow. */
+/*
+ * Restarts the chain at the node, because record `gone` no longer belongs to the node.  Each
+ * vacuum may free the next record, so a scan may need several restarts.
+ */
 static void
 restart_chain(GrnndScan *so, uint32 gone)
 {

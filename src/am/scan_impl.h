@@ -29,7 +29,10 @@ typedef struct ScanCandidate
 	const uint8 *tids;			/* [ntids] of GRN_TID_BYTES */
 } ScanCandidate;
 
-/* The chain of rows equal to a node's row; if vacuum frees a record, it starts again. */
+/*
+ * The chain of further rows equal to a node's row.  Vacuum may free a record between two steps.
+ * The scan then follows the chain from the node again, and skips the records already read.
+ */
 typedef struct Chain
 {
 	uint32		node;			/* node and version, as the chain's records name them */
@@ -75,7 +78,10 @@ typedef struct GrnndScanWidth
 
 /* ---- sources of rows, and what comes between them and the executor ---- */
 
-/* A source of rows: makes the next record current.  False: it ended, or so->source changed. */
+/*
+ * A source of rows: makes the next record with rows current.  Returns false if the source has
+ * ended, or if so->source is another source now.
+ */
 typedef bool (*GrnndSource) (IndexScanDesc scan);
 
 /* The search (scan_search.c; scan_filter.c chooses its way). */
@@ -204,7 +210,10 @@ extern bool grnnd_next_result(IndexScanDesc scan);
 extern bool grnnd_is_due(const GrnndScan *so);
 /* Ends the search, if there is one.  way: in which the scan goes on. */
 extern void grnnd_leave_search(GrnndScan *so, GrnndWay way);
-/* Ends a search that has reached a setting's limit: begins the rest, or ends the scan. */
+/*
+ * Ends a search that has reached the limit of a setting.  Begins the rest, or ends the scan if the
+ * user has set a limit.
+ */
 #define GRNND_MEMORY_LIMIT "work_mem"
 extern void grnnd_end_search(IndexScanDesc scan, const char *limit);
 /* Raises a NOTICE, once for each scan, that there may be more rows than the scan returned. */
@@ -221,9 +230,15 @@ extern void grnnd_report_limit(IndexScanDesc scan);
  */
 #define GRNND_LEAST_WITHIN 20
 
-/* Sets the ef of this scan: one search serves LIMIT, up to GRNND_LEAST_WITHIN by threshold. */
+/*
+ * Sets the ef of this scan, wide enough that one search serves LIMIT.  If a threshold may end the
+ * scan earlier, LIMIT widens the search only up to GRNND_LEAST_WITHIN.
+ */
 extern void grnnd_set_width(GrnndScan *so);
-/* Widens the scan if its first nodes [n] show that the recall target needs more. */
+/*
+ * Widens the scan if its first search, which has found these nodes [n] nearest first, shows that
+ * the recall target needs a wider one.
+ */
 extern void grnnd_widen(GrnndScan *so, const GrnFound *found, uint32 n);
 /* Does reading all records cost no more than the search that the recall target needs? */
 extern bool grnnd_reads_all(const GrnndScan *so);
@@ -240,7 +255,10 @@ extern void grnnd_end_reading(GrnndScan *so);
 extern void grnnd_end_reader(GrnndScan *so);
 
 
-/* Prefetches table pages of coming results, at most `width` nodes, as LIMIT asks for. */
+/*
+ * Prefetches table pages of coming results, at most `width` nodes.  Covers the results of the last
+ * batch that LIMIT asks for, or as many as were already taken if the limit is unknown.
+ */
 extern void grnnd_prefetch_rows(IndexScanDesc scan, int width);
 /* effective_io_concurrency of the table's tablespace. */
 extern int	grnnd_table_prefetch_width(IndexScanDesc scan);
@@ -256,7 +274,10 @@ extern void grnnd_note_scan(IndexScanDesc scan);
 struct ExplainState;
 /* Shows the work of all scans of a plan node of ours. */
 extern void grnnd_explain_scan(const IndexScanState *node, struct ExplainState *es);
-/* Removes an excluded row's node from the scan's searches.  ids: entry points [count]. */
+/*
+ * Removes the node of an excluded row from the scan's searches (grnnd_exclude_row()).  params: of
+ * the coming search; ids, codes, factors: the entry points [count].
+ */
 extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids,
 							   const uint8_t *codes, const GrnFactor *factors, uint32 count,
 							   const ItemPointerData *tid);
@@ -318,7 +339,10 @@ extern double grnnd_waiting_value(const GrnndScan *so, const ScanCandidate *r, c
 
 /* ---- scan_threshold.c ---- */
 
-/* Notes on a scan of ours in a running plan, found by the plan node's array of ORDER BY keys. */
+/*
+ * Notes on a scan of ours in a running plan.  A scan finds its notes by the array of ORDER BY keys
+ * that its plan node hands to amrescan.
+ */
 typedef struct GrnndPlanned
 {
 	ScanKey		keys;
@@ -337,7 +361,10 @@ extern GrnndPlanned *grnnd_planned(ScanKey keys);
 /* The notes on a plan node, created if they do not exist. */
 extern GrnndPlanned *grnnd_note_planned(const IndexScanState *node);
 
-/* The greatest distance that the plan node with these ORDER BY keys accepts, or infinity. */
+/*
+ * The greatest distance from the query in `key` that the plan node with these ORDER BY keys
+ * accepts.  Infinity if the node sets no limit.
+ */
 extern double grnnd_threshold(ScanKey keys, ScanKey key);
 static inline bool
 grnnd_has_threshold(const GrnndScan *so)

@@ -33,7 +33,10 @@ grnnd_begin_killed(IndexScanDesc scan)
 		? GetXLogInsertRecPtr() : InvalidXLogRecPtr;
 }
 
-/* Marks the current record: all its TIDs are dead.  A scan with a filter has not seen all. */
+/*
+ * Adds the current record to the records to mark, because all current TIDs are dead.  A scan with
+ * a filter may not have seen all TIDs of the record.
+ */
 static void
 remember_killed(GrnndScan *so)
 {

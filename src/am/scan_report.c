@@ -25,7 +25,10 @@
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows", "bitmap"};
 
-/* The session's last scan, for its user alone: not after a change of role. */
+/*
+ * The last scan of this session.  Only the user of a scan may see it: after a change of role, or
+ * in a function with its owner's rights, another user's scans must stay invisible.
+ */
 static struct
 {
 	Oid			user;
@@ -140,7 +143,10 @@ grnnd_excluded_row(Oid index)
 	return OidIsValid(excluded_index) && excluded_index == index ? excluded_row : NULL;
 }
 
-/* Excludes the row's node if a search finds it and it has no other rows. */
+/*
+ * A search like the scan's own finds the node of the row.  The node stays if it also represents
+ * other rows, or if the search does not find the node.
+ */
 void
 grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,
 				   const GrnFactor *factors, uint32 count, const ItemPointerData *tid)

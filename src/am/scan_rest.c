@@ -123,7 +123,10 @@ sort_row(IndexScanDesc scan, const RestRow *row)
 	grnnd_sort_put(so->rest, late, value, row->tid, (int64) row->found.id << 1 | exact);
 }
 
-/* Prepares the query, NULL if not needed: 1.7 s becomes 0.1 s for 20,800 sketches. */
+/*
+ * Prepares the query for comparisons with stored vectors.  Without preparation grn_compare() would
+ * rotate the query for each record: 1.7 s instead of 0.1 s for 20,800 sketches.  NULL: not needed.
+ */
 static void *
 make_query(const GrnndScan *so)
 {

@@ -45,7 +45,10 @@ table_reader(IndexScanDesc scan)
 	r->column = scan->indexRelation->rd_index->indkey.values[0];
 	if (r->column == 0)
 	{
-		/* Prepare only the first expression, which ORDER BY names: others are the owner's. */
+		/*
+		 * Prepare only the first expression of the index: the query itself names this expression
+		 * in ORDER BY.  The user must not run other functions of the table's owner unknowingly.
+		 */
 		Expr	   *first = linitial(RelationGetIndexExpressions(scan->indexRelation));
 
 		r->estate = CreateExecutorState();
@@ -57,7 +60,10 @@ table_reader(IndexScanDesc scan)
 	return r;
 }
 
-/* Computes the operator's value of the slot's row.  Returns false if either is NULL. */
+/*
+ * Computes the operator's value of the row in the slot.  Returns false if the row or the value is
+ * NULL.
+ */
 static bool
 measure_row(IndexScanDesc scan, GrnndTableReader *r, double *value)
 {

@@ -14,7 +14,10 @@
 #include "am/page.h"
 #include "am/test_point.h"
 
-/* Dead nodes that one batch may visit; a scan that needs more rows runs the next batch. */
+/*
+ * Dead nodes that one batch may visit: eight for each live node of ef, and a constant for small
+ * ef.  A scan that needs more rows runs the next batch.
+ */
 #define DEAD_LIMIT(ef) (8 * (ef) + 64)
 
 #define VISITS_LIMIT "grnnd.max_scan_tuples"

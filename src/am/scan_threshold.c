@@ -31,7 +31,10 @@
 #include "am/bitmap_scan.h"
 #include "am/handler.h"
 
-/* A condition: "distance < limit", or of a similarity "term - distance > limit" and the like. */
+/*
+ * A condition of a scan: "distance < limit"; or, for a similarity that falls as the distance
+ * grows, "term - distance > limit" or "distance * factor > limit" with a negative factor.
+ */
 typedef struct Threshold
 {
 	struct Threshold *next;		/* next condition of the plan node */

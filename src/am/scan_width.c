@@ -31,7 +31,10 @@
  */
 #define FILTERED_FIRST 0.2
 
-/* With such a filter the nearest passing row may be any of the nearest ten, or farther. */
+/*
+ * With such a filter a scan looks for at least this number of rows: the nearest passing row may be
+ * any of the nearest ten, or farther.
+ */
 #define LEAST_FILTERED GRNND_LEAST_FILTERED
 
 /*
@@ -60,7 +63,10 @@ grnnd_set_width(GrnndScan *so)
 	so->width.wanted = filtered ? 0 : limit;
 	so->width.ef = so->width.ef_exact = width.ef;
 	so->width.ef_all = 0;
-	/* the planner does not know how many rows a greatest distance leaves out, or a bitmap has */
+	/*
+	 * a greatest distance leaves out the farthest rows, and the planner does not know how many; a
+	 * bitmap has more rows than planned
+	 */
 	if (filtered && so->filter == NULL && !so->set.filtered && !grnnd_has_threshold(so) &&
 		(filtered_width = grnnd_filtered_width(width.ef, (double) limit, share)) > 0)
 	{

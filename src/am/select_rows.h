@@ -30,7 +30,10 @@ typedef void (*GrnndRowFn) (void *arg, const Datum *values, const bool *isnull);
 
 /* A column of the relation, or a system column such as ctid. */
 extern PGDLLEXPORT Expr * grnnd_select_column(Relation rel, AttrNumber number);
-/* Plans the SELECT, without values of parameters.  Valid while the caller's lock lasts. */
+/*
+ * Plans the SELECT, in CurrentMemoryContext.  The plan is valid while the caller's lock lasts.
+ * The planner does not know the values of parameters.
+ */
 extern PGDLLEXPORT PlannedStmt * grnnd_plan_select(const GrnndSelect *select);
 /* Runs a plan under the active snapshot.  params may be NULL.  Errors: 42501, and those of fn. */
 extern PGDLLEXPORT void grnnd_run_select(PlannedStmt * plan, ParamListInfo params, GrnndRowFn fn, void *arg);

@@ -49,7 +49,10 @@ static const struct config_enum_entry device_names[] = {
 	{NULL, 0, false}
 };
 
-/* Checks grnnd.gpu_devices: numbers separated by commas, as long as GrnBuildSpec's field. */
+/*
+ * Checks grnnd.gpu_devices: numbers separated by commas, at most as long as the field of
+ * GrnBuildSpec.
+ */
 static bool
 check_gpu_devices(char **newval, void **extra, GucSource source)
 {

@@ -157,7 +157,10 @@ is_filter_group(const OpFamilyOpFuncGroup *group)
 		(group->operatorset & UINT64CONST(1) << GRNND_DISTANCE_STRATEGY) == 0;
 }
 
-/* Checks that groups are complete: a vector's operators and functions, = or @> of a column. */
+/*
+ * Checks that groups are complete.  A vector type needs all operators and functions; a filter
+ * column's type needs =, or @> for arrays.  The operator class's own type must have members.
+ */
 static void
 validate_groups(Validation *v, CatCList *ops, CatCList *procs, Oid intype)
 {

@@ -19,7 +19,10 @@ typedef struct GrnndWidth
 extern GrnndWidth grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
 /* The usual standard deviation of a recall of ten rows measured by so many queries. */
 extern double grnnd_recall_chance(double recall, uint32 queries);
-/* The factor for the curve's width if a query's first search had this contrast; 1: unknown. */
+/*
+ * The factor by which the curve's width for a recall target grows for a query whose first search,
+ * of width ef, had this contrast.  1 if nothing is known.
+ */
 extern double grnnd_widening(const GrnndNotes *notes, uint32 ef, double contrast);
 /* The last measured curve of recall; queries 0: none. */
 extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
@@ -29,10 +32,16 @@ extern const GrnRecallCurve *grnnd_curve(const GrnndNotes *notes);
  * wide until then.
  */
 extern double grnnd_inserted(const GrnndNotes *notes, double ids);
-/* The factor by which searches widen beyond the curve: the index grew, or rows changed. */
+/*
+ * The factor by which searches must be wider than the curve says: the index has grown to `ids`
+ * records of all kinds since the measurement, or rows were replaced.
+ */
 extern double grnnd_stretch(const GrnndNotes *notes, double ids);
 
-/* The recall of ten nearest rows by the curve, at width ef, of `ids` records.  NaN: no curve. */
+/*
+ * The recall of the ten nearest rows by the curve, for searches of width ef in an index of `ids`
+ * records of all kinds.  NaN: no curve.
+ */
 extern double grnnd_curve_recall(const GrnndNotes *notes, double ids, double ef);
 
 #endif							/* GRNND_WIDTH_H */

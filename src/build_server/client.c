@@ -224,7 +224,10 @@ take_answer(Remote *r, PGresult * *answer)
 	return true;
 }
 
-/* Notes a query taken over and sends all of it: libpq moves unsent bytes at each write. */
+/*
+ * Notes a query that libpq has taken over (sent: the return value of libpq), and sends all of the
+ * query before the caller makes the next one: libpq moves all unsent bytes at each partial write.
+ */
 static bool
 sent_query(Remote *r, int sent)
 {
@@ -629,7 +632,10 @@ build_there(GrnBuild *build, const char *connection, GrnBuildResult *result, Grn
 	return false;
 }
 
-/* GrnElsewhere.end: waits until the other host has freed memory.  Errors stay untold. */
+/*
+ * GrnElsewhere.end: waits until the other host has freed the memory of the build, so that its log
+ * has no lost connection.  The leader is not told of errors.
+ */
 static void
 end_connection(void)
 {

@@ -113,7 +113,10 @@ unsound(const char *what)
 			 errhint("Only grnnd's builder of the same version can call grnnd_serve_build(). If another host's builder made the request, check the network.")));
 }
 
-/* Keeps rows, which are parameters, out of this server's log until the transaction ends. */
+/*
+ * Keeps rows out of the log of this server until the transaction ends.  Rows are parameters, which
+ * log_statement, log_min_duration_statement, errors and auto_explain would log in full.
+ */
 static void
 log_no_rows(void)
 {

@@ -155,7 +155,10 @@ grn_drop_graph(GrnGpu *gpu)
 	grn_gpu_drop_digests(gpu);
 }
 
-/* Decides whether one GPU builds all: it fits, and parts are not faster.  Completes params. */
+/*
+ * Decides whether a single GPU builds the whole graph: the GPU has enough memory, and a build in
+ * parts on all GPUs is not faster.  Completes params with defaults.
+ */
 static GrnGpuStatus
 plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams *params, bool *whole,
 		   GrnGpuError *err)

@@ -36,7 +36,10 @@ typedef struct GrnFinish
 	bool		ordered;		/* position[] is complete */
 } GrnFinish;
 
-/* Starts the thread of the graph's GPU: it finds reachable vertices, then orders pages. */
+/*
+ * Starts the thread of the GPU, if a GPU has the graph.  The thread finds reachable vertices, and
+ * then orders the pages while cores connect.
+ */
 extern void grn_finish_begin(GrnFinish *f);
 /* Makes every vertex reachable from the entry.  Returns the number of vertices connected. */
 extern size_t grn_finish_connect(GrnFinish *f);

@@ -51,7 +51,11 @@ typedef struct GrnTeamStep
  */
 extern void grn_team_start(GrnTeamStep *step, GrnTeam *team, int handles, size_t nitems,
 						   GrnBeginFn begin, GrnItemFn item, void *ctx);
-/* Waits for the step's end: GRN_GPU_OK, or if items are left the last device's error. */
+/*
+ * Waits for the end of the step.  If items are left, the status is the error of the device that
+ * failed last.  Otherwise the status is GRN_GPU_OK, and devices that failed are lost to later
+ * steps.
+ */
 extern GrnGpuStatus grn_team_finish(GrnTeamStep *step, GrnGpuError *err);
 
 #endif							/* GRN_GPU_TEAM_H */

@@ -19,7 +19,10 @@ typedef struct GrnGroupRequest
 /* Whether all arrays lie in LISTS, and lists name nodes and groups that exist. */
 extern bool grn_group_request_sound(const GrnGroupRequest *request);
 
-/* Makes the groups of a request, each list by one thread.  Returns false without memory. */
+/*
+ * Makes the groups of a sound request, by all threads, each list by a single thread.  Returns false
+ * without memory for the work.
+ */
 extern bool grn_group_lists(const GrnGroupRequest *request, GrnParallel *parallel);
 
 #endif							/* GRN_GROUP_LISTS_H */

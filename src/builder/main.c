@@ -20,7 +20,10 @@ main(int argc, char **argv)
 {
 	grn_dist_init();
 
-	/* One hardware queue instead of eight: the CUDA context opens 0.05 s sooner, copies as fast. */
+	/*
+	 * A single hardware queue instead of eight makes the CUDA context open 0.05 s sooner.  Rounds
+	 * and copies do not take longer.
+	 */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
 	if (argc == 2 && strcmp(argv[1], "--serve") == 0)
 		return grn_builder_process("grnnd_build", NULL);

@@ -21,7 +21,10 @@
 static GrnMsg failed;
 static int	leader;
 
-/* Never returns: the thread that reads the socket ends the process when the leader does. */
+/*
+ * The thread never returns from here.  The thread that reads the socket ends the process at the
+ * leader's end of file.
+ */
 static void
 report_failure(int signo, siginfo_t *info, void *context)
 {

@@ -15,7 +15,10 @@
 extern GrnGpuStatus grn_build_parts_on_gpus(GrnGraphJob *job, GrnGpuError *err,
 											GrnFailure *failure);
 
-/* Builds the graph in parts on cores, under `limit` bytes unless parts are at most. */
+/*
+ * Builds the job's graph in overlapping parts on the processor's cores.  The workspace stays under
+ * `limit` bytes unless the largest number of parts needs more.
+ */
 extern bool grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure);
 
 #endif							/* GRN_BUILDER_PARTS_H */

@@ -101,7 +101,10 @@ grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	return status;
 }
 
-/* Describes where digests go: devices that keep them, keepers [GRN_MAX_GPUS], or the host. */
+/*
+ * Describes where digests go: to all usable devices if devices keep digests, otherwise to the host.
+ * keepers: [GRN_MAX_GPUS], filled with the devices that keep digests.
+ */
 static GrnGpuDigesting
 digesting_of(const GrnPartsBuild *p, GrnGpu **keepers)
 {

@@ -105,7 +105,10 @@ merge_begin(void *ctx, int device, GrnGpu *gpu, GrnGpuError *err)
 							   p->options.memory_limit, err);
 }
 
-/* Completes the keepers' digests.  A device that fails is lost if another is left. */
+/*
+ * Completes the digests on the devices that keep digests.  A device that fails is lost, if another
+ * device is left.
+ */
 static GrnGpuStatus
 share_digests(GrnPartsBuild *p, GrnGpuError *err)
 {
@@ -132,7 +135,10 @@ share_digests(GrnPartsBuild *p, GrnGpuError *err)
 	}
 }
 
-/* Merges the lists of an item's rows, each in two parts, part by part: lists are near. */
+/*
+ * Merges the lists of an item's rows, each of which is in two parts.  Rows come part by part, so
+ * the rows in their lists are near each other.
+ */
 static GrnGpuStatus
 merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 {
@@ -254,7 +260,10 @@ typedef struct Try
 	uint64_t	capacity;		/* largest number of rows in a part */
 } Try;
 
-/* Lets devices keep digests unless more parts are needed, and reduces the capacity. */
+/*
+ * Lets devices keep the digests for the parts and the merge, unless the build would need more
+ * parts.  Then reduces the capacity to the memory that is left.
+ */
 static GrnGpuStatus
 keep_digests_on_devices(GrnPartsBuild *p, Try *t, GrnGpuError *err)
 {

@@ -53,7 +53,10 @@ extern void grn_parts_begin(GrnPartsBuild *p, GrnGraphJob *job, GrnFailure *fail
 extern uint32_t grn_parts_needed(uint64_t n, float overlap, uint64_t capacity);
 /* Raises the overlap to the share for nparts parts.  Returns false if it was large enough. */
 extern bool grn_parts_raise_overlap(GrnPartsBuild *p, uint32_t nparts);
-/* Numbers of parts after a cut has left a part too large: the largest, and the next. */
+/*
+ * Numbers of parts for further attempts after a cut into nparts has left a part too large: the
+ * largest number, and the next number.
+ */
 extern uint32_t grn_parts_most(uint32_t nparts);
 extern uint32_t grn_parts_more(uint32_t nparts, uint32_t most);
 /* Reserves memory for the parts and for the lists of all members. */
@@ -64,11 +67,17 @@ extern void grn_parts_take_lists(GrnPartsBuild *p, GrnArena *arena);
  * the workspace.
  */
 extern size_t grn_parts_take_cut(GrnPartsBuild *p, GrnArena arena, uint32_t nparts);
-/* Cuts rows on cores until no part has more than `capacity`, from nparts parts on. */
+/*
+ * Cuts rows on cores until no part has more than `capacity` rows.  nparts: a number of parts of
+ * this capacity that can hold all rows.
+ */
 extern void grn_parts_cut(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capacity);
 /* Sorts the finished parts by size and enters the parts' figures into the report. */
 extern void grn_parts_report_cut(GrnPartsBuild *p);
-/* Returns a part's rows, and *graph of its lists.  order [members]: its rows, or NULL. */
+/*
+ * Returns the rows of a part, and sets *graph to the arrays of the part's lists.  order [members]
+ * is filled with the part's rows; NULL: the caller needs no order.
+ */
 extern GrnRows grn_part_rows(const GrnPartsBuild *p, uint32_t part, uint32_t *order,
 							 GrnGraph *graph);
 /* Replaces the member numbers in a part's lists by row numbers. */
@@ -76,7 +85,10 @@ extern void grn_part_name_lists(const GrnPartsBuild *p, uint32_t part, const Grn
 
 /* ---- parts_merge.c ---- */
 
-/* Merges all parts' lists into the graph: exactly, or by projections in a workspace. */
+/*
+ * Merges the lists of all parts into the graph.  The lists name rows.  Rows are compared exactly,
+ * or by their projections in a workspace of grn_parts_merge_workspace() bytes.
+ */
 extern void grn_parts_merge_on_cores(GrnPartsBuild *p, const GrnProject *project, void *workspace);
 extern size_t grn_parts_merge_workspace(const GrnRows *rows);
 
@@ -90,7 +102,10 @@ extern void grn_parts_count_item(GrnPartsBuild *p);
 extern uint64_t grn_parts_merge_bytes(const GrnPartsBuild *p, const GrnGpuFit *fit);
 /* Fits the projection of the digests within `limit` bytes on each device. */
 extern GrnGpuStatus grn_parts_fit_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
-/* Reserves digests on all devices, within `limit` each.  If one lacks memory, none keeps them. */
+/*
+ * Reserves memory for the digests of all rows on all devices, within `limit` bytes on each device.
+ * A device that fails is lost.  If memory is short on any device, no device keeps digests.
+ */
 extern GrnGpuStatus grn_parts_keep_digests(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err);
 /* Frees the digests on devices first, first + 1, ... */
 extern void grn_parts_drop_digests(GrnPartsBuild *p, int first);

@@ -23,7 +23,10 @@ typedef struct GrnPrepared
 extern bool grn_prepare(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, GrnParallel *parallel,
 						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);
 
-/* The first pass over rows on a disk, by stretches, on which each step runs at once. */
+/*
+ * The first pass over unscaled rows on a disk.  The pass goes stretch by stretch, in any order.  So
+ * each further step on these rows can run before memory takes the next stretch.
+ */
 typedef struct GrnPrepare
 {
 	const GrnRows *rows;

@@ -35,7 +35,10 @@ set_up_process(void)
 
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	/* If the leader died before this line, the builder reads an end of file. */
+	/*
+	 * If the leader died before this line, the socket is closed and the builder reads an end of
+	 * file.
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)

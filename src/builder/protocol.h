@@ -113,7 +113,10 @@ typedef struct GrnBuildSpec
 	uint32_t	sig_bytes;		/* bytes that records keep beside each code (graph/stored/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep: the form in which records keep own vectors */
-	/* With fewer distinct rows: no codec, and no recall if a later fit makes both. */
+	/*
+	 * With fewer distinct rows the builder fits no codec, and measures no recall if a later fit
+	 * will make both codes and curve.
+	 */
 	uint32_t	fit_rows;
 	uint32_t	skip_recall;	/* the builder measures no recall curve */
 	GrnNearSpec near;
@@ -191,7 +194,10 @@ typedef struct GrnBuildResult
 	uint32_t	connected;		/* vertices that the builder connected at the end, because no
 								 * search reached them */
 	uint32_t	centered;		/* own vectors have a center (stored/own.h) */
-	/* Vectors at off_vectors of WORK, in an order of their own.  0: rows have not moved. */
+	/*
+	 * Number of vectors at off_vectors of WORK, which lie in an order of their own: rows, or the
+	 * vectors that records keep.  0: rows have not moved.
+	 */
 	uint32_t	moved;
 	uint32_t	rows_in_place;	/* vectors at off_vectors are own items, and the rows themselves
 								 * are still in VECTORS */
@@ -217,7 +223,10 @@ typedef struct GrnBuildResult
 	GrnRecallCurve curve;
 	GrnMisses	misses;			/* misses of the queries that measured the curve */
 	GrnContrast contrast;		/* their contrast */
-	/* Seconds from BUILD to DONE; work beside a phase counts there.  sec_device: until open. */
+	/*
+	 * Seconds from BUILD to DONE, for the log and the benchmarks.  Work beside another phase counts
+	 * as part of the other phase.  sec_device is the wait until the device was open.
+	 */
 	float		sec_device,
 				sec_prepare,
 				sec_descent,

@@ -85,7 +85,10 @@ insert_distance(GrnLeast *nearest, float d)
 	nearest->d[at] = d;
 }
 
-/* Finds queries [n] whose farthest kept row the row may beat.  Returns their number. */
+/*
+ * Finds the queries to which the row may be nearer than their farthest kept row.  Fills out [n]
+ * with query numbers.  Returns their number.
+ */
 static uint32_t
 find_possible(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scratch, uint32_t *out)
 {

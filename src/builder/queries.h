@@ -32,14 +32,20 @@ typedef struct GrnQueries
 								 * cover all rows */
 } GrnQueries;
 
-/* Makes queries of n rows.  False: memory is short.  grn_queries_free() follows in any case. */
+/*
+ * Makes queries of n rows, at most GRN_MOST_QUERIES.  Returns false if memory is short.  The caller
+ * must call grn_queries_free() in either case.
+ */
 extern bool grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 							 const void *const *of, uint32_t n, int threads);
 extern void grn_queries_free(GrnQueries *q);
 
 /* The distance of a row from query i. */
 extern float grn_queries_compare(const GrnQueries *q, uint32_t i, const void *row);
-/* Compares a row with queries whose entry in ids [n] is not its own.  scratch: [dim]. */
+/*
+ * Compares a row with all queries, except queries whose entry in ids [n] equals the row's id.
+ * `thread` is the number of the calling thread.  scratch: [dim].
+ */
 extern void grn_queries_compare_row(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id,
 									const void *row, float *scratch);
 /* Merges the nearest rows that all threads have found. */

@@ -115,7 +115,10 @@ send_failure(Server *s, const GrnFailure *failure)
 
 static void receive(Server *s);
 
-/* Sends FAILED and waits for the leader: unread messages would break its connection. */
+/*
+ * Sends FAILED and waits until the leader closes the socket.  If this process closed a socket with
+ * unread messages, the leader would see a broken connection before FAILED.
+ */
 static void
 fail_build(Server *s, const GrnFailure *failure)
 {
@@ -277,7 +280,10 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	GrnMsg		released = {.type = GRN_MSG_RELEASED};
 	bool		fits = true;
 
-	/* The leader may answer NEED after the build: codes were not needed, or EXTENTs enough. */
+	/*
+	 * The leader may answer NEED after the build has ended: the build no longer needed the codes,
+	 * or the EXTENTs were enough without GRANT.
+	 */
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && msg->type != GRN_MSG_EXTENT &&
 		(msg->type == GRN_MSG_RELEASE || msg->type == GRN_MSG_GROUP) == s->started)
 		violation(s, "a message before START");

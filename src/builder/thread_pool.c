@@ -47,7 +47,10 @@ take_pieces(GrnPool *pool, int worker)
 	}
 }
 
-/* Wakes two workers, each of which wakes two: all at once would queue for the mutex. */
+/*
+ * Wakes two workers if more are wanted.  Each woken worker wakes two more.  If all workers woke at
+ * once, most of them would queue for the mutex.
+ */
 static void
 wake_workers(GrnPool *pool)
 {

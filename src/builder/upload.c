@@ -130,7 +130,10 @@ grn_has_bit_digests(const GrnRows *rows)
 		rows->dim > GRN_GPU_EXACT_DIMS && rows->dim <= GRN_GPU_MOST_BITS;
 }
 
-/* Long rows lie in the middle, near all; with more directions more rows are in no list. */
+/*
+ * In the space of the inner product, long rows lie in the middle and are near all rows.  With more
+ * directions this effect grows, and more rows are in no list (test/bench/decisions.md).
+ */
 bool
 grn_few_directions(const GrnRows *rows)
 {

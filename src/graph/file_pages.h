@@ -15,7 +15,10 @@
 extern void grn_prefetch_pages(const void *base, size_t bytes);
 /* Accesses to the bytes will be scattered: a missing page is read without its neighbors. */
 extern void grn_pages_scattered(const void *base, size_t bytes, bool scattered);
-/* Frees memory and disk of whole pages among the bytes.  False: the file system cannot. */
+/*
+ * Returns the memory and the disk space of whole pages among the bytes, which no process may
+ * read again.  Returns false if the file system cannot do so.
+ */
 extern bool grn_pages_remove(const void *base, size_t bytes);
 
 #endif							/* GRN_FILE_PAGES_H */

@@ -38,7 +38,10 @@ typedef enum GrnForm
 /* Holds any row in fewer bytes, if GRN_FORM_ROUNDED is too large (grn_layout_form()). */
 #define GRN_FORM_ROUNDED_MORE GRN_FORM_ROTATED4
 
-/* A byte b stands for scale * (b + zero): 8 times 16 significant bits, an exact float. */
+/*
+ * A byte b stands for scale * (b + zero).  scale has 8 significant bits and b + zero has 16,
+ * so the product is an exact float.
+ */
 typedef struct GrnByteHead
 {
 	uint16_t	scale;			/* the upper half of a float's bits */
@@ -65,7 +68,10 @@ typedef struct GrnFormInfo
 	GrnNumbers	numbers;		/* the type of the numbers, if rows of a build may have this form */
 	bool		direct;			/* apart() is the best comparison of two stored vectors, and of a
 								 * query and a stored vector */
-	/* Whether the form holds all n floats with own_head.  NULL: for rows in this form alone. */
+	/*
+	 * Whether the form holds all n floats exactly with own_head.  NULL: the form serves only
+	 * rows that come in this form, because later rows could not be stored.
+	 */
 	bool		(*holds) (const float *x, size_t n);
 	/* Writes the stored form of n floats.  Returns whether the stored form is exact. */
 	bool		(*store) (const float *x, size_t n, uint8_t *out);
@@ -73,7 +79,10 @@ typedef struct GrnFormInfo
 	void		(*piece) (const uint8_t *stored, size_t from, size_t n, float *out);
 	/* Converts all n numbers to floats, for forms without piece(). */
 	void		(*load) (const uint8_t *stored, size_t n, float *out);
-	/* Whether l2(), ip() and l1() serve a stored vector, or piece() comes first.  NULL: never. */
+	/*
+	 * Whether l2(), ip() and l1() can compare a stored vector.  If not, piece() converts the
+	 * vector first.  NULL: the form has no such functions.
+	 */
 	bool		(*plain) (const uint8_t *stored);
 	/* Squared Euclidean distance, inner product and L1 distance of a query and a stored vector. */
 	float		(*l2) (const float *q, const uint8_t *stored, size_t n);
@@ -83,7 +92,11 @@ typedef struct GrnFormInfo
 	const void *own_head;
 	/* Scales a stored vector to length 1.  NULL: the form cannot be scaled. */
 	void		(*normalize) (uint8_t *stored, size_t n, double norm);
-	/* Numbers of the rotated row, all rounded, without piece(): queries are prepared once. */
+	/*
+	 * The form keeps numbers of the rotated row and rounds every row, so queries read the
+	 * table for exact distances.  The form has no piece().  A query is prepared once for many
+	 * comparisons.
+	 */
 	bool		rotated;
 	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated forms. */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
@@ -126,23 +139,38 @@ extern GrnForm grn_rotated_form(size_t n, size_t bytes);
 /* Returns the form that holds all rows that either form holds. */
 extern GrnForm grn_form_wider(GrnForm a, GrnForm b);
 
-/* Convert n finite floats to the stored form and back.  Returns whether it is exact. */
+/*
+ * Convert n finite floats to the stored form (unaligned) and back, rounding to nearest.
+ * grn_form_store() returns whether the stored form is exact.
+ */
 extern bool grn_form_store(GrnForm form, const float *x, size_t n, void *out);
 extern GRN_EXPORT void grn_form_load(GrnForm form, const void *stored, size_t n, float *out);
 /* Converts numbers [from, from + n) of a stored vector to floats. */
 extern void grn_form_piece(GrnForm form, const void *stored, size_t from, size_t n, float *out);
 
-/* Writes own_head to a row of a build, in the type's form.  Returns the numbers' address. */
+/*
+ * Writes own_head to a row of a build, which has the form of the column's type.  Returns the
+ * address of the numbers.
+ */
 extern void *grn_form_begin(GrnForm form, void *stored);
 /* Scales such a row to length 1, by the head if the form has one.  False: the row is zero. */
 extern bool grn_form_normalize(GrnForm form, void *stored, size_t n);
-/* Writes n numbers as bits, each the nearer of 0 and 1.  Returns whether it is exact. */
+/*
+ * Writes n numbers as a stored vector of bits.  Each number becomes the nearer of 0 and 1.
+ * Returns whether the stored form is exact.
+ */
 extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
-/* Returns 1 - both / either: counts of bits in both rows, and in either; 1 if none. */
+/*
+ * Returns 1 - both / either, where both and either count the bits that are in both rows and in
+ * at least one row.  Returns 1 if either is 0.
+ */
 extern float grn_jaccard(double both, double either);
 /* Returns |x|^2, which is infinite or NaN if a number is. */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
-/* Returns the squared distance of sa * a and sb * b, symmetric.  Not of floats or rotated. */
+/*
+ * Returns the squared distance of sa * a and sb * b, two stored vectors of a form that is
+ * neither floats nor rotated.  The result is symmetric, and 0 for a vector and itself.
+ */
 extern float grn_form_apart(GrnForm form, const void *a, float sa, const void *b, float sb,
 							size_t n);
 
@@ -193,7 +221,10 @@ grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, 
 	return comparison == GRN_COMPARE_IP ? -product : norm2_a + norm2_b - 2 * product;
 }
 
-/* Returns the bytes of a query prepared for many stored vectors.  0: grn_compare() is as fast. */
+/*
+ * Returns the bytes of a query that is prepared for comparisons with many stored vectors:
+ * packed into their form, or rotated.  0: grn_compare() is as fast.
+ */
 extern size_t grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n);
 /* Prepares a query at an aligned address.  Returns false if the query needs grn_compare(). */
 extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);

@@ -86,7 +86,10 @@ typedef enum GrnPhase
 	GRN_PHASE_WRITE				/* writing pages */
 } GrnPhase;
 
-/* Recall by width (ef) for any k, also on disk; scans of fewer than 2 k are widened. */
+/*
+ * Recall by search width (ef), measured during a build; also stored on disk.  The widths apply
+ * to searches for any k.  A scan of fewer than 2 k candidates is widened.
+ */
 #define GRN_CURVE_POINTS 6
 #define GRN_CURVE_WIDTHS {10, 20, 40, 80, 160, 320}
 #define GRN_CURVE_KS 2
@@ -124,7 +127,10 @@ typedef struct GrnContrast
 	float		at[GRN_CURVE_POINTS];	/* 0: not known */
 } GrnContrast;
 
-/* Reports a long step's progress: items done, and items in all.  False cancels the step. */
+/*
+ * Reports the progress of a long step: items done, and items in all.  A return value of false
+ * cancels the step.
+ */
 typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);
 

@@ -15,7 +15,10 @@
 
 #include "graph/grn.h"
 
-/* How much longer a row replaces a long entry: lengths are rounded. */
+/*
+ * A row replaces a long entry if the row is longer by this factor.  Lengths are rounded, so a
+ * smaller difference may not be real.
+ */
 #define GRN_LONGER 1.01f
 
 /* The lengths of the entry points' rows. */
@@ -28,7 +31,10 @@ typedef struct GrnEntryLengths
 										 * longest first, then the remaining entries */
 } GrnEntryLengths;
 
-/* Computes nlong and order from lengths.  most: the most long entries; 0: order stays. */
+/*
+ * Computes nlong and order from count and lengths.  most: the most long entries; 0: lengths do
+ * not matter, and the entries keep their order.
+ */
 extern void grn_sort_entries(GrnEntryLengths *e, uint32_t most);
 /* Returns the long entry that a row of this length replaces, or 0. */
 extern uint32_t grn_shorter_entry(const GrnEntryLengths *e, float length);

@@ -40,7 +40,10 @@ root_of(double square)
 	return sqrt(square > 0 ? square : 0);
 }
 
-/* Returns the row's squared distance; an error across the row adds its own square. */
+/*
+ * Returns the row's own squared distance.  An error across the row adds its own square to the
+ * stored vector's squared distance.
+ */
 static double
 square_of(const GrnBound *b)
 {
@@ -58,7 +61,10 @@ least_distance(const GrnBound *b)
 	return root_of(square) - b->error;
 }
 
-/* By a sketch's squared length, of deviation sqrt(2 / n), the length's is 1 / sqrt(2 n). */
+/*
+ * The standard deviation of a sketch's squared length is the square times sqrt(2 / n), so the
+ * standard deviation of the length is the length times 1 / sqrt(2 n).
+ */
 static double
 distance_sketch_error(const GrnBound *b)
 {
@@ -139,7 +145,10 @@ plain_value(double compared)
 	return compared;
 }
 
-/* An error is at most sqrt(dim) * error by L1.  Differences lose nothing to underflow. */
+/*
+ * Rows at a Euclidean distance of `error` have an L1 distance of at most sqrt(dim) * error.
+ * Differences lose nothing below the range of single precision.
+ */
 static double
 l1_bound(const GrnBound *b)
 {

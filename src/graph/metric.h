@@ -84,7 +84,10 @@ typedef enum GrnEstimated
 	GRN_EXACT_PLACES
 } GrnEstimated;
 
-/* A lower bound of the executor's distance, in single precision, in any order of sums. */
+/*
+ * Data for a lower bound of a distance that the executor will recompute from the row's values,
+ * in single precision, in any order of summation.
+ */
 typedef struct GrnBound
 {
 	double		compared;		/* comparison of the query with the stored vector; finite */
@@ -108,9 +111,15 @@ typedef struct GrnMetricInfo
 								 * rows have determined the power (space.h) */
 	GrnCodeKind codes;
 	GrnComparison comparison;
-	/* The quantity from counts of ones if rows of bits are codes.  GRN_ESTIMATE_NONE: none. */
+	/*
+	 * The quantity computed from counts of ones for a query and a row of bits that is its own
+	 * code: the metric's comparison.  GRN_ESTIMATE_NONE: none.
+	 */
 	GrnEstimated own_codes;
-	/* With a surrogate: candidates for each of ef_search, as its nearest may differ.  Or 0. */
+	/*
+	 * For a metric with a surrogate: candidates that a scan's search keeps for each of ef_search.
+	 * The nearest by the surrogate may not be the nearest by the metric.  Otherwise 0.
+	 */
 	uint32_t	surrogate_beam;
 	/* entry points that are the longest rows; the remaining entry points are a sample */
 	uint32_t	long_entries;
@@ -138,13 +147,19 @@ extern const GrnMetricInfo *grn_metric_named(const char *name);
 
 /* Writes all names, separated by `between`, to out, cut to size bytes.  Returns out. */
 extern char *grn_metric_names(const char *between, char *out, size_t size);
-/* Returns the norm unit of scaled rows: the metric's, or by octaves [GRN_OCTAVES] or NULL. */
+/*
+ * Returns the norm unit of scaled rows (space.h): the metric's own unit, or the unit of rows
+ * of the given octaves [GRN_OCTAVES].  octaves NULL: no rows are known yet.
+ */
 extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves);
 
 /* Returns the floats of a row in a build, before alignment, with the GrnScale if scaled. */
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 
-/* Converts x [n] to the metric's form: length 1 if normalized.  False: x is zero. */
+/*
+ * Converts x [n] to the form in which the metric compares vectors: length 1 for normalized
+ * metrics.  Returns false, and leaves x unchanged, if x is zero and cannot be normalized.
+ */
 extern bool grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n);
 
 #endif							/* GRN_METRIC_H */

@@ -295,7 +295,10 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 		norm2 += (double) u[j] * u[j];
 		rounded += (double) u[j] * level;
 	}
-	/* With this unit the error is perpendicular: products along the query are exact. */
+	/*
+	 * With this unit the rounding error is perpendicular to the query, so inner products with
+	 * vectors along the query are exact.
+	 */
 	if (rounded > 0)
 		query->unit = (float) (norm2 / rounded);
 	query->offset = (float) sum * middle_of(bits);

@@ -31,7 +31,10 @@ GRN_ROTATED_FUNCTIONS(4)
 GRN_ROTATED_FUNCTIONS(2)
 GRN_ROTATED_FUNCTIONS(1)
 
-/* Writes the stored vector in rotated form, in which distances are the same. */
+/*
+ * Writes the stored vector without rotating it back.  Distances between rotated vectors are
+ * the same, and the rotation is saved.
+ */
 extern void grn_rotated_load_rotated(uint32_t bits, const uint8_t *stored, size_t n, float *out);
 
 /*

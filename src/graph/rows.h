@@ -90,7 +90,10 @@ grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 /* Returns the squared distance of the place of row x and a point [dim] with |point|^2 = norm2. */
 extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2);
 
-/* Returns the smallest form for all rows.  needed: a bit for each GrnForm that a row needs. */
+/*
+ * Returns the smallest form that holds all rows.  came: the form in which the rows came.
+ * needed: one bit for each GrnForm that a row needs (grn_form_smallest()).
+ */
 extern GRN_EXPORT GrnForm grn_rows_form(uint32_t needed, GrnForm came);
 
 #endif							/* GRN_ROWS_H */

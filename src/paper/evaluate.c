@@ -53,7 +53,10 @@ distance(const Evaluate *e, const float *q, uint32_t id)
 	return grn_compare(e->comparison, GRN_FORM_FLOATS, q, x, e->base.dim);
 }
 
-/* Inserts a vertex into a sorted list.  Returns its position, or `most`. */
+/*
+ * Inserts a vertex into a list sorted by distance.  Returns the vertex's position, or `most`
+ * if the list is full of nearer vertices.
+ */
 static uint32_t
 offer(FoundVertex *list, uint32_t *count, uint32_t most, float d, uint32_t id)
 {
@@ -146,7 +149,10 @@ query_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&e->hits, hits, __ATOMIC_RELAXED);
 }
 
-/* Prints degrees and the reached share.  False: a list names no existing vertex. */
+/*
+ * Prints the degrees and the share of vertices that the entries reach.  Returns false if a
+ * list names a vertex that does not exist.
+ */
 static bool
 print_graph(const Evaluate *e, const char *path)
 {

@@ -97,7 +97,10 @@ check_range(void *arg, int worker, size_t begin, size_t end)
 		c->vertex = vertex;
 }
 
-/* Checks and connects the graph.  seconds[0]: of this; seconds[1]: of `position`, if given. */
+/*
+ * Checks and connects the graph.  seconds[0] receives the seconds of this; seconds[1] the seconds
+ * of the page order, if `position` is given.
+ */
 static bool
 finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJob *job, uint32_t *position, double *seconds,
 			 GrnFailure *failure)

@@ -44,7 +44,10 @@ typedef struct GrnOption
 #define GRN_OPTIONS_WRONG (-1)
 #define GRN_OPTIONS_HELP (-2)
 
-/* Parses options.  Returns the first argument behind, GRN_OPTIONS_HELP or GRN_OPTIONS_WRONG. */
+/*
+ * Parses the options in argv.  Returns the position of the first argument that is not an option,
+ * GRN_OPTIONS_HELP for --help and -h, or GRN_OPTIONS_WRONG after an error message.
+ */
 extern int	grn_take_options(int argc, char **argv, const GrnOption *table);
 
 /* Parses a number from low to high, or prints an error with the option and returns false. */

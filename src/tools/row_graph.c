@@ -70,7 +70,10 @@ typedef struct Output
 
 /* ---- the arguments ---- */
 
-/* Ends unless oid is a relation with rows that the user may read.  42P01, 42809, 42501. */
+/*
+ * Ends with an error unless oid is a relation with rows of its own and the user may read the
+ * relation.  Errors: 42P01, 42809, 42501.
+ */
 static void
 check_relation(Oid oid, bool by_tid)
 {
@@ -103,7 +106,10 @@ find_column(const GrnndRowGraph *g, const char *name, bool system_too)
 	return grnnd_select_column(g->rel, number);
 }
 
-/* Opens the relation; rights are checked before the lock, and again under it. */
+/*
+ * Opens the relation.  The checks precede the lock, so that nobody waits for a lock without the
+ * right to the lock, and are repeated under the lock.  All later look-ups use the OID.
+ */
 static void
 open_relation(GrnndRowGraph *g, Oid oid)
 {
@@ -233,7 +239,10 @@ compare_candidates(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Makes candidates from the list of the row's node.  Returns at most near.k or k. */
+/*
+ * Makes candidates for a row from the list of the row's node.  Returns the number of candidates, at
+ * most near.k for stand-ins, else k.
+ */
 static uint32
 find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 {

@@ -94,7 +94,10 @@ date_key(const GrnndAttr *attr, Datum value, Oid type)
 	return DatumGetDateADT(value);
 }
 
-/* Returns the key of a timestamp; a date beyond all timestamps is next to infinity. */
+/*
+ * Returns the key of a timestamp, or of a date as the comparison operators convert dates: a
+ * date beyond all timestamps is next to infinity, the largest or the least key.
+ */
 static int64
 timestamp_key(const GrnndAttr *attr, Datum value, Oid type)
 {
@@ -202,7 +205,10 @@ grnnd_attr_answers(Oid type, Oid other, int strategy)
 	return false;
 }
 
-/* Strategies 2 to 6 are btree's plus 1.  A type without an order has its hash's equality. */
+/*
+ * Strategies 2 to 6 are the strategies of btree families, plus 1.  A type without an order has
+ * the equality operator of its hash family, whose hash function makes the keys.
+ */
 bool
 grnnd_attr_is_operator(Oid op, Oid type, Oid other, int strategy)
 {
@@ -428,7 +434,10 @@ grnnd_attr_rank(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 i, cons
 	return grnnd_key_rank(&books[i], !there, key);
 }
 
-/* Returns the signature of an array: each bit stands for eight bits of the key. */
+/*
+ * Returns the signature of an array: each bit stands for eight bits of the key.  A byte with
+ * all bits set says nothing.
+ */
 static uint8
 sign_array(int64 key)
 {

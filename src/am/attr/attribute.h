@@ -23,7 +23,10 @@
 
 #include "graph/stored/signature.h"
 
-/* Strategies of a filter column's class; 1 is the distance.  It has no support functions. */
+/*
+ * Strategies of an operator class for a filter column.  Strategy 1 is the distance.  Such an
+ * operator class has no support functions.
+ */
 typedef enum GrnndAttrStrategy
 {
 	GRNND_LESS_STRATEGY = 2,
@@ -89,7 +92,10 @@ grnnd_row_bytes(const GrnndAttrs *attrs)
 	return attrs->bytes + attrs->element_bytes;
 }
 
-/* The metapage's description of a filter column, to detect another operator class. */
+/*
+ * The metapage's description of a filter column, which detects that a different operator class
+ * reads the index.
+ */
 typedef struct GrnndColumn
 {
 	uint32		type;			/* 0: GrnndAttr.input */
@@ -109,7 +115,10 @@ StaticAssertDecl(sizeof(GrnndColumn) == 16 && offsetof(GrnndColumn, former) == 1
 
 /* ---- attribute.c ---- */
 
-/* Returns the filter columns, palloc'd.  Errors: 0A000 (a second vector), 42883 (no hash). */
+/*
+ * Returns the filter columns of an index, palloc'd.  Errors: 0A000 for a second vector, 42883
+ * for a type without a hash function.
+ */
 extern GrnndAttrs *grnnd_attrs(Relation index);
 
 /* A column of an existing or planned index. */
@@ -202,7 +211,10 @@ extern uint64 grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books
 extern bool grnnd_bits_allow(uint64 bits, uint32 rank);
 /* Adds a row's elements to counts [GRNND_CLASSES]. */
 extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, uint32 *counts);
-/* grnnd_keep_elements() drops elements without a list; listed [GRNND_CLASSES]: those with one. */
+/*
+ * grnnd_keep_elements() drops the elements without a list.  grnnd_listed_classes() computes
+ * listed [GRNND_CLASSES], true for classes with a list.
+ */
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
 /*
@@ -234,7 +246,11 @@ typedef struct GrnndFilter
 	uint32		ntests;
 } GrnndFilter;
 
-/* Makes a filter of scan keys, palloc'd; NULL if all rows pass.  attrs, books: not copied. */
+/*
+ * Makes a filter of scan keys, palloc'd.  Returns NULL if no key is on a filter column and all
+ * rows pass.  books: the books of the index's signatures, or NULL.  attrs and books are not
+ * copied.
+ */
 extern GrnndFilter *grnnd_make_filter(const GrnndAttrs *attrs, const GrnSigBook *books,
 									  const ScanKeyData *keys, int nkeys);
 
@@ -245,7 +261,10 @@ typedef struct GrnndRanks
 	uint32		most;
 } GrnndRanks;
 
-/* Returns a test's choices of lists: each list of an array's elements has all rows wanted. */
+/*
+ * Returns the number of choices of lists for a test.  A row whose array contains several
+ * elements is in the list of each element, so any of these lists serves.
+ */
 extern uint32 grnnd_filter_choices(const GrnndFilter *filter, uint32 i);
 /*
  * Writes the ranges of ranks that test i allows (for a range: all range tests of the column

@@ -72,7 +72,10 @@ run_build(GrnndBuild *build)
 					MaxHeapTuplesPerPage +
 					(1 + (uint64) max_parallel_maintenance_workers) * GRNND_CHUNK_ROWS);
 
-	/* For a large table the builder starts now and opens its device; else after the scan. */
+	/*
+	 * For a large table the builder starts now, and opens its device during the table's scan.
+	 * Otherwise the builder starts after the scan, if there are rows.
+	 */
 	estimate_rel_size(build->heap, NULL, &blocks, &build->expected_rows, &allvisible);
 	if (server != NULL)
 	{

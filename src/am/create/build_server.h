@@ -13,7 +13,10 @@
  */
 typedef char *(*GrnndFindServerFn) (const char *name, GrnBuildSpec *spec);
 
-/* Calls that function, and sets spec->patience.  NULL: this host builds.  Error: 58P01. */
+/*
+ * Calls that function, and sets spec->patience.  Returns NULL if this host builds.  Further error:
+ * 58P01 if the library is not installed.
+ */
 extern char *grnnd_look_up_build_server(GrnBuildSpec *spec);
 
 #endif							/* GRNND_BUILD_SERVER_H */

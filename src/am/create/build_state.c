@@ -144,7 +144,10 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 #endif
 	spec->params.seed = build->options.seed;
 	grnnd_set_devices(spec);
-	/* Digests do not show sketches: 256 directions have .65 of the ten nearest among 40. */
+	/*
+	 * A GPU's digests cannot represent sketches.  Measured on 100,000 short rows: 256 directions
+	 * have .65 of the ten nearest among their nearest 40, all 2,048 numbers have .99.
+	 */
 	if (is_sketch(build) && spec->device == GRN_DEVICE_AUTO)
 		spec->device = GRN_DEVICE_CPU;
 	build->row_bytes = spec->row_bytes;

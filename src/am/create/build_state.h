@@ -72,7 +72,10 @@ extern PGDLLEXPORT void grnnd_set_devices(GrnBuildSpec *spec);
  */
 extern PGDLLEXPORT void grnnd_build_map(GrnndBuild *build, uint64 rows);
 extern PGDLLEXPORT void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
-/* Parks the builder for a later build of the transaction, or ends it. */
+/*
+ * Releases the builder after its last task: parks the builder for a later build of the transaction,
+ * or ends it.
+ */
 extern void grnnd_build_release_builder(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
 extern PGDLLEXPORT void grnnd_build_abandon(int code, Datum build);

@@ -6,7 +6,10 @@
 
 #include "am/create/build_state.h"
 
-/* Largest number of rows claimed at a time; the last chunk's unused rows take space too. */
+/*
+ * Largest number of rows that a participant claims at a time.  The unused rows of the last chunk
+ * take address space too, so grnnd_build_map() must add a chunk for each participant.
+ */
 #define GRNND_CHUNK_ROWS 4096
 #define GRNND_CHUNK_BYTES (1024 * 1024) /* approximate bytes of vectors in a chunk */
 static inline uint32

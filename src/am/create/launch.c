@@ -35,7 +35,10 @@
 /* Bytes allocated between two checks of the builder's messages. */
 #define ALLOCATE_PIECE (UINT64CONST(256) << 20)
 
-/* A builder that waits for the transaction's next build; it holds a device's context. */
+/*
+ * A builder that waits between two builds of a transaction, for example on a table of many
+ * partitions.  The builder holds a device's context, so the builder never outlives the transaction.
+ */
 static GrnndBuilder parked = {.sock = -1};
 
 /*
@@ -349,7 +352,11 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 	send_numbers(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
 }
 
-/* Allocates a piece of the leader's segments, between messages.  False: all is allocated. */
+/*
+ * Allocates a piece of the segments that the leader will read, so that messages are handled between
+ * pieces.  The workspace is allocated by the threads that touch it.  Returns false if all is
+ * allocated.
+ */
 static bool
 allocate_piece(GrnndBuilder *b)
 {
@@ -369,7 +376,10 @@ allocate_piece(GrnndBuilder *b)
 	return false;
 }
 
-/* The other host cannot build: starts a builder here, with the same mapping and rows. */
+/*
+ * The other host cannot build.  Starts a builder of this host in place of the client, with the same
+ * mapping and rows.
+ */
 static void
 build_here(GrnndBuilder *b, const char *why, const char *hint)
 {

@@ -68,15 +68,27 @@ extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT and CODES are written. */
 extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
-/* Has the builder put the lists of segment LISTS into groups; `grouping` ends with the answer. */
+/*
+ * After the result: has the builder put the lists in segment LISTS into groups.
+ * grnnd_builder_poll() and grnnd_builder_await_end() take the answer; `grouping` is false then.
+ */
 extern void grnnd_builder_group(GrnndBuilder *builder);
-/* Parks the builder after the result: a later build need not open the device again. */
+/*
+ * Parks the builder after the result, for a later build of this transaction, which then need not
+ * open the device again.  The builder has unmapped the mapping.
+ */
 extern PGDLLEXPORT void grnnd_builder_park(GrnndBuilder *builder);
 /* Whether a parked builder fits these settings. */
 extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
-/* Kills the builder without waiting until the driver has freed a device. */
+/*
+ * Kills the builder without waiting for its end, which may take long if a device must be freed.
+ * The builder executes nothing any more.
+ */
 extern PGDLLEXPORT void grnnd_builder_kill(GrnndBuilder *builder);
-/* Detaches the builder after DONE of a build on another host: it ends its connection alone. */
+/*
+ * Detaches the builder from the mapping after DONE of a build on another host.  The builder ends
+ * its connection without the leader.
+ */
 extern void grnnd_builder_detach(GrnndBuilder *builder);
 /* Raises the error of a failed build, by the fields of a FAILED message. */
 extern GRNND_NORETURN void grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint);

@@ -131,7 +131,10 @@ flush(GrnndPageWriter *w)
 	{
 		log_newpages(&w->rel->rd_locator, w->fork, w->npages, blocks, pages, true);
 
-		/* Has the WAL writer write large pieces: a backend short of buffers writes single pages. */
+		/*
+		 * Asks the WAL writer to write the WAL in large pieces.  If the WAL writer sleeps and WAL
+		 * buffers run full, a backend that needs a buffer writes a single page of 8 kB.
+		 */
 		XLogSetAsyncXactLSN(PageGetLSN(pages[w->npages - 1]));
 	}
 	for (int i = 0; i < w->npages; i++)

@@ -31,7 +31,10 @@ extern void grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block);
 extern Page grnnd_writer_next(GrnndPageWriter *w);
 /* Flushes and frees the writer. */
 extern void grnnd_writer_end(GrnndPageWriter *w);
-/* Makes the fork durable after all writers' end.  w, which extended it, is flushed and freed. */
+/*
+ * Makes the fork durable after all writers have ended.  w is the writer that extended the fork; the
+ * function flushes and frees w.
+ */
 extern void grnnd_writer_finish(GrnndPageWriter *w);
 
 /*

@@ -20,10 +20,16 @@
 /* Blocks dropped at a time, 4 MB: a build beyond memory takes 17.6 s, with none dropped 21.8 s. */
 #define RUN_BLOCKS ((BlockNumber) (4 * 1024 * 1024 / BLCKSZ))
 
-/* The kernel keeps pieces of read-ahead, 2 MB, if a part is dropped: of runs of 1 MB 98%. */
+/*
+ * The kernel caches read-ahead in pieces of up to 2 MB, and keeps a piece if only a part is to be
+ * dropped: with runs of 1 MB the kernel kept 98%.
+ */
 #define PIECE_BLOCKS ((BlockNumber) (2 * 1024 * 1024 / BLCKSZ))
 
-/* Largest gap of blocks without rows in a run; a larger gap was read by another process. */
+/*
+ * Largest gap in a run, in blocks.  Blocks without rows are not reported but have been read as
+ * well.  A larger gap, if several processes read the table, belongs to another process.
+ */
 #define MOST_SKIPPED ((BlockNumber) 32)
 
 void

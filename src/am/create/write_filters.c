@@ -117,7 +117,10 @@ share_begin(const GrnndNewIndex *new, uint32 share)
 	return (uint32) ((uint64) new->nodes * share / SHARES);
 }
 
-/* For each value of each node in a share: counts a bucket's rows or, with `place`, copies them. */
+/*
+ * For each value of each node in a share: counts the rows of each bucket, or, with `place`, copies
+ * the rows behind the rows of earlier shares.
+ */
 static void
 sort_share(GrnndNewIndex *new, uint32 share, bool place)
 {

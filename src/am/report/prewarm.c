@@ -109,7 +109,10 @@ read_unit(PageWalk *w, uint32 unit)
 		w->pages += read_in_order(w->index, block + 1, block + l->span);
 }
 
-/* Reads pages in breadth-first order from the entries, at most `most`; 0: theirs alone. */
+/*
+ * Reads node pages in breadth-first order from the entry points: at most `most` pages, or only the
+ * entry points' pages if most is 0.  Returns the number of pages.
+ */
 static int64
 read_near(Relation index, const GrnndIndex *ix, int64 most)
 {
@@ -161,7 +164,10 @@ must_own_or_read(Oid index, Oid table)
 				 errhint("The owner of the index and roles with the SELECT privilege on its table can call the function.")));
 }
 
-/* grnnd_prewarm(index, level): returns the pages read.  For the owner and readers. */
+/*
+ * grnnd_prewarm(index, level): returns the number of pages read, including pages that were in
+ * shared buffers already.  For the owner of the index and roles that may read the table.
+ */
 PG_FUNCTION_INFO_V1(grnnd_prewarm);
 Datum
 grnnd_prewarm(PG_FUNCTION_ARGS)

@@ -366,7 +366,10 @@ plan_query(Recall *r)
 	return grnnd_plan_select(&select);
 }
 
-/* paramFetch, arg a ParamExternData: without it auto_explain could log another's vector. */
+/*
+ * ParamListInfoData.paramFetch, arg a ParamExternData.  Without this function extensions such as
+ * auto_explain could log the vector, which may be another role's.
+ */
 static ParamExternData *
 fetch_param(ParamListInfo params, int paramid, bool speculative, ParamExternData * workspace)
 {
@@ -495,7 +498,10 @@ has_no_functions(Relation index)
 		heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 }
 
-/* A GrnndRightFn: the index's owner and readers of the table; SELECT checks the columns later. */
+/*
+ * A GrnndRightFn: owners of the index and readers of the table may.  The SELECT later checks the
+ * privileges on the columns.
+ */
 static void
 must_own_or_read(Oid index, Oid table)
 {

@@ -110,7 +110,10 @@ count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
 	}
 }
 
-/* Reads the node pages, or a sample.  reach, live, unless NULL: neighbor lists, live nodes. */
+/*
+ * Reads the node pages, or a sample.  reach, live: if not NULL, filled with the neighbor lists
+ * and the live nodes.
+ */
 static void
 count_records(Relation index, const GrnndIndex *ix, uint32 limit, bool whole, Counts *c,
 			  GrnndReach *reach, GrnndSet *live)
@@ -399,7 +402,10 @@ must_own_or_monitor(Oid index, Oid table)
 				 errhint("Roles with the privileges of pg_stat_scan_tables can also call the function.")));
 }
 
-/* grnnd_stats(index, all_pages).  NULL, from grnnd_indexes: an invalid index is no error. */
+/*
+ * grnnd_stats(index, all_pages).  The view grnnd_indexes passes all_pages = NULL: neither an
+ * invalid index nor an index dropped meanwhile is then an error.
+ */
 PG_FUNCTION_INFO_V1(grnnd_stats);
 Datum
 grnnd_stats(PG_FUNCTION_ARGS)

@@ -11,7 +11,10 @@
 #include "graph/space.h"
 #include "graph/stored/prune.h"
 
-/* Dead nodes that a search for neighbors may visit: every entry point comes before them. */
+/*
+ * Dead nodes that a search for neighbors may visit. A search visits every entry point: at most one
+ * list of dead nodes comes before them.
+ */
 #define DEAD_LIMIT(ef) (2 * (ef) + 64)
 
 /*
@@ -523,12 +526,18 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 		.fill = shares->fill
 	};
 
-	/* Distances of rotated forms contain both rows' errors, so those from p get p's error too. */
+	/*
+	 * Distances between stored vectors of a rotated form contain the errors of both rows. Distances
+	 * from p get the error of p's record, so that all distances contain two errors.
+	 */
 	for (uint32 i = 0; i < nfound; i++)
 	{
 		if (found[i].id == self)
 			continue;
-		/* A record of the same vector would occlude all others; filtered searches avoid it. */
+		/*
+		 * A record with the same vector and another signature would occlude all other candidates,
+		 * and filtered searches seldom pass through that record.
+		 */
 		if (mine.vec != NULL && ntwins <= GRNND_MOST_SIGNED && nfound - ntwins > 1 &&
 			found[i].error == mine.error &&
 			memcmp(grn_search_vector(search, i), mine.vec, l->vec_bytes) == 0)

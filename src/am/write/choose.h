@@ -34,7 +34,10 @@ extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
 /* Encodes x, which the caller keeps. error: grnnd_rounding_error() if a record has x, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);
 
-/* The nodes around a point: their places and lists, as the search found or later read them. */
+/*
+ * The nodes around a point: their places in the graph's space, for distances, and their lists, as
+ * the search found them or as read later.
+ */
 typedef struct GrnndNear GrnndNear;
 
 /*

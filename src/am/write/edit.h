@@ -36,11 +36,17 @@ extern void grnnd_edit_end(GrnndEdit *e);
 /* GrnStore.edit() of a GrnndStore: one WAL record. */
 extern void grnnd_store_edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
 
-/* Raises an error unless the record is sound.  *limit: the existing ids, if need be reread. */
+/*
+ * Raises an error unless the record is sound. *limit is the number of existing ids, read again if
+ * an edge leads past *limit.
+ */
 extern void grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,
 							   const GrnRecord *rec, uint32 *limit);
 
-/* Copies record id, as far as its first page has it, in any state.  Returns the state. */
+/*
+ * Copies the first record_bytes of record id, as far as they lie on the first page, to rec,
+ * whatever the record's state. Returns the state.
+ */
 extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 id,
 								  GrnRecord *rec, BufferAccessStrategy strategy);
 /* Bytes that grnnd_copy_record() writes. */

@@ -37,9 +37,15 @@ extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve 
 
 /* ---- fit_schedule.c: in which process, and when ---- */
 
-/* Starts a worker to fit or judge codes if node id makes it due, now or at commit. */
+/*
+ * Starts a background worker that fits or judges codes, if node id makes a fit due and no attempt
+ * was made lately. If this transaction has locked the table, the worker starts at commit.
+ */
 extern void grnnd_request_fit(Relation index, Relation heap, uint32 id);
-/* Starts a worker that measures recall with scans' queries, unless something forbids it. */
+/*
+ * Starts a background worker that measures recall with the queries of scans, if nothing speaks
+ * against it.  Changes nothing itself, because a scan calls it.
+ */
 extern void grnnd_request_measurement(Relation index);
 /*
  * Fits or judges codes in the calling process, with the locks of grnnd_fit_codes(). Sets *begun if

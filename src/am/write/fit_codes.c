@@ -116,7 +116,10 @@ grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 	f->state = (GrnState) rec->state;
 }
 
-/* Copies a node's row to f->x.  Returns false if the record is no node in a wanted state. */
+/*
+ * Copies a node's row to f->x. Returns false if the record is no node, or is in a state that the
+ * caller does not want.
+ */
 bool
 grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 {

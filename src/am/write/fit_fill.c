@@ -20,7 +20,10 @@
 /* Milliseconds between two checks whether inserts have ended. */
 #define WRITERS_MS 5
 
-/* Makes the codes of nodes f->first to f->end, which can only die while vacuum is kept out. */
+/*
+ * Makes the codes of the nodes from f->first to f->end. While vacuum is kept out, a node can become
+ * nothing but a dead node.
+ */
 static void
 encode_nodes(Fit *f)
 {
@@ -61,7 +64,10 @@ code_of(const Fit *f, uint32 id, GrnFactor *factor)
 	return f->codes + at * f->ix.layout.code_bytes;
 }
 
-/* Writes the codes at hand into a record; newer nodes and other ranges have theirs. */
+/*
+ * Writes the codes at hand into a record. Other codes stay: codes of newer nodes were written by
+ * their inserts, and codes of older or later ranges have their own pass.
+ */
 static void
 put_codes(const Fit *f, GrnRecord *rec, uint32 id)
 {

@@ -40,13 +40,19 @@ typedef struct Fit
 extern void grnnd_fit_check_interrupts(const Fit *f);
 /* A GrnVisitFn, arg a Fit: copies the row to f->x and its record's state to f->state. */
 extern void grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec);
-/* Copies a node's row to f->x.  Returns false if the record is no node in a wanted state. */
+/*
+ * Copies a node's row to f->x. Returns false if the record is no node, or is in a state that the
+ * caller does not want.
+ */
 extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
 /* Steps 3 and 4 of fit_codes.c: waits for inserts, then gives all records their codes. */
 extern void grnnd_fit_fill(Fit *f);
 /* Returns whether the codec tells neighbors apart, by the rule of builds. */
 extern bool grnnd_fit_judge_codes(Fit *f);
-/* Measures the recall of f->ix.meta into f->ix.notes.measured.  False: not possible here. */
+/*
+ * Measures the recall of searches with f->ix.meta into f->ix.notes.measured. Returns false if
+ * recall cannot be measured here.
+ */
 extern bool grnnd_fit_measure(Fit *f);
 
 /* ---- fit_rows.c: rows of the table ---- */

@@ -189,7 +189,10 @@ begin_lists(Fit *f, GrnndRowElements *table)
 	uint32		most = meta->list_pages * GRNND_LISTS_PER_PAGE / meta->ncolumns;
 
 	grnnd_test_point("lists-fitted");
-	/* Vacuum waits for inserts likewise.  Nobody waits for this process: it locks no page. */
+	/*
+	 * Vacuum waits for inserts in the same way. Nobody else waits for this process, because the
+	 * process holds no lock on a page.
+	 */
 	grnnd_lock(f->index, GRNND_WRITERS_LOCK, ExclusiveLock);
 	meta->list_state = GRNND_LISTS_FILLING;
 	meta->list_buckets = 0;
@@ -286,7 +289,10 @@ row_at_hand(const Gather *g, const Listed *row)
 						 g->codes + (Size) row->node * l->code_bytes, g->sigs + (Size) row->node * l->sig_bytes};
 }
 
-/* Writes as a group the rows numbered in order [n], into recs.  Returns the first record's id. */
+/*
+ * Writes as a group those of the rows at hand whose numbers are in order [n]; recs: room for the
+ * group's records.  Returns the id of the first record.
+ */
 static uint32
 write_group(Gather *g, uint32 bucket, const Listed *rows, const uint32 *order, uint32 n, char *recs)
 {

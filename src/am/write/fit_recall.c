@@ -54,7 +54,10 @@
  */
 #define WIDE_EVERY 4
 
-/* Nothing is measured beyond this share of free slots: rows that fill them change recall. */
+/*
+ * Nothing is measured if more than this share of slots is free: the rows that will fill the slots
+ * change recall, and nothing counts these rows.
+ */
 #define MOST_FREE 0.3
 
 #define DEAD_LIMIT 64
@@ -429,7 +432,10 @@ seconds_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now);
 }
 
-/* Measures with so many more queries, reading all records once.  sampled: queries of scans. */
+/*
+ * Measures with this many more queries, at the cost of one reading of all records. sampled: with
+ * queries of scans instead, if there are enough.
+ */
 static void
 measure_round(Measure *m, const GrnndEntries *entries, uint32 more, bool sampled, Outcome *sums)
 {
@@ -486,7 +492,10 @@ queries_worth(const Outcome *sums, uint32 n)
 	return points == 0 ? n : Max((uint32) (n * worth / points), 1);
 }
 
-/* Measures the curve of recall, or none.  seconds: limit, 0: MULTIPLICATIONS.  *free: slots. */
+/*
+ * Measures the curve of recall; the curve has no queries if recall cannot be measured. seconds:
+ * time limit; 0: MULTIPLICATIONS decide. *free: the share of free slots.
+ */
 static void
 measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 {

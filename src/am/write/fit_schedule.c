@@ -58,7 +58,10 @@
 #include "am/page.h"
 #include "am/write/lock.h"
 
-/* RETRY_MS after the first failure, doubled RETRY_DOUBLINGS times at most. */
+/*
+ * Time until the next attempt: RETRY_MS after the first failure, doubled RETRY_DOUBLINGS times at
+ * most.
+ */
 #define RETRY_MS 10000
 #define RETRY_DOUBLINGS 8		/* 43 minutes */
 
@@ -69,7 +72,11 @@
 /* Workers running in all databases together. */
 #define WORKERS 2
 
-/* A worker's fit may take a statement's time, at most these: functions may sleep. */
+/*
+ * A worker's fit may take as long as a statement of the table's owner, and at most FIT_MS and
+ * FIT_PAGE_MS for each page of the index: functions of an index may belong to any role, and may
+ * sleep.
+ */
 #define FIT_MS 300000
 #define FIT_PAGE_MS 10
 /* A function may catch the error of the time limit. The worker ends this much later. */
@@ -127,7 +134,10 @@ may_try(Relation index, const GrnndKey *key, const GrnndAttrs *attrs, Page page,
 		(attempt->tries == 0 || next_attempt(attempt) <= now || attempt->last > now);
 }
 
-/* Is a fit due that was not attempted lately?  With `record`, notes the attempt. */
+/*
+ * Returns whether a fit is due and no attempt was made lately. With `record`, notes the caller's
+ * attempt on the metapage.
+ */
 static bool
 check_due(Relation index, bool record)
 {
@@ -191,7 +201,10 @@ StaticAssertDecl(sizeof(FitJob) <= BGW_EXTRALEN, "a worker's job fits where it i
 /* The worker that this session has started; NULL: none. */
 static BackgroundWorkerHandle *my_worker;
 
-/* This transaction has locked (say created) a table whose index is due: no worker could. */
+/*
+ * This transaction has locked (for example created) a table whose index is due. A worker could not
+ * lock the index before the transaction ends.
+ */
 static bool due_at_commit;
 
 /* A running worker locks the place of its database, and one of the server's places. */
@@ -228,7 +241,10 @@ take(LOCKTAG tag)
 	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
-/* Takes places in database and server.  An abort releases the session's locks. */
+/*
+ * Takes a place in the database and a place in the server. The session holds the locks, but an
+ * abort releases them; the worker holds no lock yet.
+ */
 static bool
 take_places(void)
 {
@@ -468,7 +484,10 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 
 /* ---- what a worker does ---- */
 
-/* Takes a relation's lock without queueing.  *tries counts down: it may soon be released. */
+/*
+ * Takes a relation's lock without waiting in the lock's queue. *tries counts down: the transaction
+ * that started this worker may be about to release the lock.
+ */
 static bool
 lock_soon(Oid relation, LOCKMODE mode, int *tries)
 {
@@ -682,7 +701,10 @@ grnnd_fit_main(Datum arg)
 	placed = take_places();
 	if (placed && OidIsValid(job.index))
 		placed = try_index(job.index, true, &skipped);
-	/* No insert started a worker meanwhile, so search again for indexes that became due. */
+	/*
+	 * While this worker holds its places, no insert starts a worker. When the places are free,
+	 * search again for indexes that became due in the meantime.
+	 */
 	while (placed && fit_all(&skipped))
 	{
 		List	   *due = NIL;

@@ -15,7 +15,10 @@
 
 #include "am/page.h"
 
-/* Space in the map tells which slots may be taken; pages with young slots come last. */
+/*
+ * Free space recorded in the map says which slots of a page may be taken. Pages whose free slots
+ * are too young have the least space, so that they are tried last.
+ */
 static const Size space[] = {
 	[GRNND_ROOM_LATER] = BLCKSZ / 2,
 	[GRNND_ROOM] = BLCKSZ * 7 / 8,
@@ -247,7 +250,10 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 	return false;
 }
 
-/* Appends pages of a slot, or completes a crash's, and returns the first. */
+/*
+ * Appends the pages of one slot, or completes pages that a crash left incomplete, and returns the
+ * first. Content locks wait until the extension lock is released.
+ */
 static BlockNumber
 extend(Relation index, const GrnndIndex *ix)
 {

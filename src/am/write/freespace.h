@@ -18,7 +18,10 @@
 extern uint32 grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix,
 							   GrnRecord *rec);
 
-/* Writes recs [n <= per_page] to a page of their own, each `next` the following id. */
+/*
+ * Writes recs [n], record_bytes apart, to a page of their own and logs the page. Each record's
+ * `next` is the id of the following record. n is at most per_page. Returns the id of the first.
+ */
 extern uint32 grnnd_new_page(Relation index, Relation heap, const GrnndIndex *ix, char *recs,
 							 uint32 n);
 

@@ -165,7 +165,10 @@ plan_target(GrnndLink *link, uint32 i, GrnEvictLevel level)
 	return true;
 }
 
-/* Step 1: edges in both directions; if x gets too few, refusals by occlusion are asked again. */
+/*
+ * Step 1 for the chosen neighbors: edges in both directions.  If x gets too few, the neighbors
+ * that refused x because one of their own occludes x are asked again without that condition.
+ */
 static void
 plan_chosen(GrnndLink *link)
 {
@@ -208,7 +211,10 @@ grnnd_plan_links(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan
 	return link;
 }
 
-/* Step 3 for a neighbor: returns x's place in its locked list, or -1.  *linked: is there. */
+/*
+ * Step 3 for one neighbor, whose record `rec` is locked: returns the position for x in the list,
+ * or -1. *linked: the neighbor has an edge to x already.
+ */
 static int
 position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool *linked)
 {
@@ -229,7 +235,10 @@ position_for(const GrnndLink *link, const Target *t, const GrnRecord *rec, bool 
 	return grn_find_id(ids, rec->count, t->y);
 }
 
-/* Step 3 for neighbors on a few pages, in one WAL record.  Returns how many lead to x. */
+/*
+ * Step 3 for neighbors on the same few pages, sorted by block, in one WAL record. Returns the
+ * number of neighbors with an edge to x.
+ */
 static uint32
 link_group(const GrnndLink *link, Target *t, uint32 n)
 {
@@ -271,7 +280,10 @@ link_group(const GrnndLink *link, Target *t, uint32 n)
 	return done;
 }
 
-/* Returns whether y stays reachable without target i's edge, as the targets change together. */
+/*
+ * Returns whether y remains reachable when target i, of the targets that change together, gives y
+ * up: by the list planned to lead to y, unless that list loses y at the same time.
+ */
 static bool
 remains_reachable(const GrnndLink *link, const Target *targets, uint32 i)
 {

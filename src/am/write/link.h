@@ -27,7 +27,10 @@ typedef struct GrnndLinkPlan
 } GrnndLinkPlan;
 typedef struct GrnndLink GrnndLink;
 
-/* Reads nodes `from`, and adds edges to `self`.  id: of x, if written.  Keeps all arguments. */
+/*
+ * Reads the nodes `from`, and adds the edges of x to `self`, x's record.  id: of x, GRN_INVALID_ID
+ * before x is written.  Keeps references to all arguments.
+ */
 extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
 								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
 /* Makes the links to x after x is written.  Returns the number of links that x got. */

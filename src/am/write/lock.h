@@ -34,7 +34,10 @@ typedef enum GrnndLockKind		/* above all column numbers */
 	GRNND_SURVEY_LOCK = 0xFFF3
 } GrnndLockKind;
 
-/* Takes a lock until grnnd_unlock() or the transaction's end; waiters cancel no autovacuum. */
+/*
+ * Takes a lock until grnnd_unlock() or the end of the transaction. A session that waits for the
+ * lock cancels no autovacuum.
+ */
 extern void grnnd_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);
 /* Returns false instead of waiting. */
 extern bool grnnd_try_lock(Relation index, GrnndLockKind kind, LOCKMODE mode);

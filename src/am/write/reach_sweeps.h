@@ -5,7 +5,10 @@
 #include "am/grnnd.h"
 #include "am/write/bitset.h"
 
-/* A search for all nodes reachable from marked nodes, in sweeps; noted lists replace pages. */
+/*
+ * A search for all nodes reachable from the marked nodes, in sweeps in the order of the file. Lists
+ * noted in memory are used instead of the pages.
+ */
 typedef struct GrnndReach
 {
 	Relation	index;

@@ -575,7 +575,10 @@ connect_late(Repair *r)
 	if (!any)
 		return;
 
-	/* Wait for inserts before edges are made: they may take such rows back. */
+	/*
+	 * Some of these rows may not be linked yet, and their inserts may still take them back. No node
+	 * may be reachable through such a row alone, so wait before edges are made.
+	 */
 	grnnd_wait_for_inserts(v->index);
 	root = late_root(r);
 	if (root == GRN_INVALID_ID)
@@ -587,7 +590,10 @@ connect_late(Repair *r)
 			(void) connect_node(r, r->late[i], root, GRN_INVALID_ID);
 }
 
-/* Gives a node with few edges an insert's neighbors, and gives these links back. */
+/*
+ * Gives a node with few edges the neighbors that an insert would choose, and gives these
+ * neighbors links back.
+ */
 static void
 enrich(Repair *r, uint32 id)
 {

@@ -311,7 +311,10 @@ clean_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Runs after the whole sweep, when it is certain which nodes have died and which got a row. */
+/*
+ * Runs after the whole sweep. Only then is certain which nodes have died, and which nodes got
+ * another row since the survey and still need the edges to them.
+ */
 static void
 thin_page(GrnndVacuum *v, BlockNumber block)
 {
@@ -348,7 +351,10 @@ relink(GrnndVacuum *v, uint32 prev, uint32 old, uint32 new)
 	return same;
 }
 
-/* Unchains a node's empty records; without TIDs it is dead.  Begins again after an insert. */
+/*
+ * Takes empty records out of a node's chain, and marks the node as dead if no TID is left. Begins
+ * again if an insert puts a new record in front meanwhile.
+ */
 static void
 clean_chain(GrnndVacuum *v, uint32 head, GrnRecord *rec)
 {

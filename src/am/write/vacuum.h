@@ -61,7 +61,10 @@ typedef struct GrnndRoot
 
 /* Reads the current entries[0]. */
 extern void grnnd_read_root(GrnndVacuum *v, GrnndRoot *root);
-/* Chooses the current entries[0], else another entry point, its neighbor, or any live node. */
+/*
+ * Chooses the current entries[0] if it lives, else another entry point or a neighbor of the dead
+ * entry point, else any live node.
+ */
 extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
 /* Makes node id the new root, with its record's code.  Returns false if the node is dead. */
 extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
@@ -74,7 +77,10 @@ extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);
 
 /* ---- vacuum_lists.c ---- */
 
-/* Drops dead and changed nodes from lists, and empty records, which go to v->empty. */
+/*
+ * Drops dead nodes from the lists of values, changed nodes from lists of values that they have
+ * lost, and empty records from the chains of lists; the empty records are added to v->empty.
+ */
 extern void grnnd_clean_lists(GrnndVacuum *v);
 
 /* ---- refill_lists.c ---- */
@@ -88,7 +94,10 @@ extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id,
 
 /* ---- repair.c ---- */
 
-/* Makes all other nodes reachable without the dying ones, by added edges and entry points. */
+/*
+ * Before nodes die: makes all other nodes reachable without the dying nodes, by added edges alone,
+ * and gives searches entry points that stay alive.
+ */
 extern void grnnd_prepare(GrnndVacuum *v);
 /* Takes all dead nodes out of the graph, and keeps every live node reachable at any moment. */
 extern void grnnd_repair(GrnndVacuum *v);

@@ -253,7 +253,10 @@ note_chain(GrnndVacuum *v, uint32 bucket, GrnRecord *rec)
 	}
 }
 
-/* Marks a value's rows as stale but one in its chain: an insert may have been interrupted. */
+/*
+ * Among several rows for a node and value, marks all as stale except one in the value's chain: an
+ * interrupted insert may have left a record in no chain.
+ */
 static void
 judge_copies(GrnndVacuum *v, Rows *r, GrnRecord *rec)
 {
@@ -358,7 +361,10 @@ has_stale(const Rows *r, uint32 first, uint32 n)
 
 /* ---- rows of lists ---- */
 
-/* Returns whether row i must go.  *next: the first stale row from i on; later rows are new. */
+/*
+ * Returns whether row i of record id must go. *next: the first stale row of the record from i on;
+ * rows added after the gathering come behind the stale rows.
+ */
 static bool
 is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnListRow *row, uint32 *next)
 {

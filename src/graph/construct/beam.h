@@ -64,7 +64,10 @@ grn_beam_nearest(const GrnBeam *b)
 	return (uint32_t) b->keys[0];
 }
 
-/* A table of seen vertices.  A vertex whose slot is taken over is computed again. */
+/*
+ * A table of seen vertices.  A vertex with the same slot replaces an earlier vertex, whose
+ * distance is then computed again.
+ */
 #define GRN_SEEN_BITS 12
 
 typedef struct GrnSeenIds

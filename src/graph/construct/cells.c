@@ -33,7 +33,10 @@ choose(uint32_t mask, uint32_t a, uint32_t b)
 	return (a & mask) | (b & ~mask);
 }
 
-/* Finds the two nearest parts of ROWS rows, without branches, so that loops vectorize. */
+/*
+ * Finds the two nearest parts of ROWS rows.  distances: [nparts][ROWS].  The loops have no
+ * branches, so that the compiler vectorizes over rows.
+ */
 void
 grn_cut_find_nearest(const Split *s, const float *distances, NearestParts *out)
 {
@@ -118,7 +121,10 @@ grn_cut_guest_of(const Split *s, const NearestParts *nearest, size_t i)
 	return nearest->second[i];
 }
 
-/* Computes 1 / (2 |a - b|): from squared distances to distances from the plane between. */
+/*
+ * Computes the factors 1 / (2 |a - b|), which turn differences of squared distances into
+ * distances from the plane between two centers.
+ */
 static void
 find_across(Split *s)
 {
@@ -332,7 +338,10 @@ set_center(Split *s, uint32_t c, const void *x)
 	grn_row_place(s->rows, x, 0, dim, s->centers + (size_t) c * dim);
 }
 
-/* Moves the smallest parts' centers into parts much too large: weights only move borders. */
+/*
+ * Moves the centers of the smallest parts to rows of parts that are much too large.  Weights
+ * alone only move the borders between adjacent parts.
+ */
 static void
 move_smallest(Split *s)
 {
@@ -458,7 +467,10 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 	return 1;
 }
 
-/* Returns the sample's rows for k-means, copied from a disk: it reads each a dozen times. */
+/*
+ * Returns the rows of the sample that k-means uses, which reads each row a dozen times.  Rows
+ * on a disk are copied to memory, because a page has several rows of which the sample has one.
+ */
 static GrnRows
 rows_for_centers(const Split *s)
 {

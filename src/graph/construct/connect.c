@@ -128,7 +128,10 @@ add_edge(Connect *c, uint32_t from, uint32_t to)
 	ids[at] = to;
 }
 
-/* Returns the full p's edge that gives way: farthest to a y nearer to x, or of all. */
+/*
+ * Returns the edge of the full vertex p that gives way to p -> x: the farthest edge to a y
+ * that is nearer to x than to p, or the farthest edge of all if no such y exists.
+ */
 static uint32_t
 edge_to_redirect(const Connect *c, uint32_t p, uint32_t x)
 {

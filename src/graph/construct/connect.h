@@ -15,7 +15,10 @@
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 						  GrnParallel *parallel, void *workspace);
-/* The same if the caller knows what entry reaches: the workspace begins with that set. */
+/*
+ * Does the same if the caller knows the reached vertices: the workspace begins with the set
+ * (reach.h) of the nreached vertices that entry reaches.
+ */
 extern size_t grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 							   size_t nreached, GrnParallel *parallel, void *workspace);
 /* Returns the number of vertices reachable from entry.  workspace: grn_connect_bytes(n) bytes. */

@@ -43,7 +43,10 @@ typedef struct NearestParts
 	float		gap[ROWS];		/* difference of the squared distances with weights */
 } NearestParts;
 
-/* cut.c: places the arrays in the workspace, returns bytes; returns the sample's rows. */
+/*
+ * cut.c: grn_cut_place_arrays() places the arrays in the workspace and returns its bytes.
+ * grn_cut_sample_size() returns the rows of the sample.
+ */
 extern size_t grn_cut_place_arrays(Split *s, void *workspace, size_t n, uint32_t dim,
 								   uint32_t nparts, float overlap);
 extern size_t grn_cut_sample_size(size_t n, uint32_t nparts);

@@ -259,7 +259,10 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 	for (uint32_t c = 0; c < parts->nparts; c++)
 	{
 		uint32_t   *members = parts->members + parts->start[c];
-		/* A row meets about `planes` planes; with this share at each, `overlap` become guests. */
+		/*
+		 * A row meets about `planes` planes.  With this share at each plane, a share `overlap`
+		 * of the rows become guests.
+		 */
 		double		planes = fmax(1, ceil(log2(pieces[c])));
 		double		share = 1 - pow(1 - fmin((double) overlap, 1), 1 / planes);
 		uint32_t	whole;

@@ -139,7 +139,10 @@ grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied)
 
 /* ---- inboxes ---- */
 
-/* Puts a key into a full inbox in place of the largest, unless larger or there already. */
+/*
+ * Puts a key into a full inbox in place of the largest key.  A key that is larger, or in the
+ * inbox already, is dropped.
+ */
 static void
 replace_largest(Inbox *inbox, uint64_t key)
 {
@@ -157,7 +160,10 @@ replace_largest(Inbox *inbox, uint64_t key)
 	inbox->largest = (uint8_t) largest;
 }
 
-/* Pushes a key to an inbox of the INBOX smallest; equal keys are dropped only when full. */
+/*
+ * Pushes a key to an inbox, which keeps the INBOX smallest distinct keys.  Equal keys are
+ * dropped only when the inbox is full.
+ */
 static void
 inbox_push(Inbox *inbox, uint64_t key)
 {
@@ -292,7 +298,11 @@ update_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	nearlier = npushes[(v + 1) & 1];
 		bool		any_new = false;
 
-		/* The next vertex's rows and this vertex's inboxes load while its rows are compared. */
+		/*
+		 * While the rows of this vertex are compared, the rows of the next vertex and the
+		 * inboxes of this vertex's pushes are loaded into the cache.  The pushes of the vertex
+		 * before follow.
+		 */
 		if (v + 1 < end)
 			begin_step(d, v + 1, &steps[(v + 1) & 1]);
 		for (uint32_t i = 0; i < step->count; i++)
@@ -402,7 +412,10 @@ place_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Draws s distinct random neighbors, half from near positions, or all other vertices. */
+/*
+ * Draws s distinct random neighbors, half of them from near positions.  If there are at most
+ * s other vertices, returns all of them.
+ */
 static uint32_t
 random_neighbors(const Descent *d, size_t v, uint32_t *ids)
 {
@@ -522,7 +535,10 @@ prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 		grn_tile_floats(&d->tile, &d->rows);
 }
 
-/* True if the projection's bytes cannot order many neighbors, as in tight far clusters. */
+/*
+ * Returns true if the projection's bytes cannot order the neighbors of many vertices, as in
+ * tight clusters far from each other.
+ */
 static bool
 too_coarse(const Descent *d)
 {

@@ -37,7 +37,10 @@ typedef struct Inbox
 	uint64_t	keys[INBOX];
 } Inbox;
 
-/* The state of a build.  Positions are by grn_pivot_order(), so that rounds hit the cache. */
+/*
+ * The state of a build.  Vertices have positions in the order of grn_pivot_order(), so that
+ * vertices that a round uses together are often in the cache.
+ */
 typedef struct Descent
 {
 	GrnTile		tile;			/* by position */
@@ -66,7 +69,10 @@ typedef struct Descent
 	bool		moving;			/* a vertex had a new key in this round */
 } Descent;
 
-/* lists.c: writes the graph.  With fill, neighbors of neighbors fill short lists. */
+/*
+ * lists.c: writes the graph from pools and from inboxes with reverse edges.  With fill, short
+ * lists are filled with the nearest neighbors of neighbors.
+ */
 extern void grn_write_lists(Descent *d, GrnParallel *parallel, bool fill);
 
 #endif							/* GRN_DESCENT_IMPL_H */

@@ -58,7 +58,10 @@ prefetch_list(const Merge *m, uintptr_t * prefetched, uint32_t position, bool ro
 		prefetch_bytes(prefetched, grn_row(m->tile->rows, list[i]), m->tile->rows->row_bytes);
 }
 
-/* Prefetches lists of rows [begin, end) and rows named there: many disk reads at once. */
+/*
+ * Prefetches the lists of rows [begin, end) and the rows that these lists name, so that the
+ * disk can read many pages at once.
+ */
 static void
 prefetch_rows(const Merge *m, size_t begin, size_t end)
 {

@@ -37,7 +37,10 @@
 #define UNIT_ROUNDING (1.0f / (1 << 24))
 #define MORE_TERMS 16
 
-/* A candidate, ordered as (distance, id).  The lowest bit is 1 if it is expanded. */
+/*
+ * A candidate as an integer that orders as (distance, id) does.  The lowest bit is 1 if the
+ * candidate is expanded.
+ */
 typedef uint64_t CandidateKey;
 
 #define EXPANDED UINT64_C(1)
@@ -64,7 +67,10 @@ near_of(CandidateKey key)
 	return near;
 }
 
-/* Inserts a key into the `most` least keys, sorted.  Returns its position, or `most`. */
+/*
+ * Inserts a key into the `most` least keys, which are sorted.  Returns the key's position, or
+ * `most` if all keys are less.
+ */
 static inline uint32_t
 offer(CandidateKey *keys, uint32_t *count, uint32_t most, CandidateKey key)
 {
@@ -103,7 +109,10 @@ made_bytes(const GrnNearest *n)
 	return grn_aligned(grn_query_bytes(n->comparison, n->rows->form, n->rows->dim));
 }
 
-/* Makes the query of vertex v.  floats [dim], made [made_bytes()]: room for forms of it. */
+/*
+ * Makes the query of vertex v.  floats [dim] and made [made_bytes()] are room for forms of the
+ * row that the query needs in addition to the row.
+ */
 static VertexQuery
 make_query(const GrnNearest *n, size_t v, float *floats, void *made)
 {
@@ -196,7 +205,10 @@ clear_seen(Search *s)
 			s->set[s->seen[i] / 64] = 0;
 }
 
-/* Offers unseen vertices among ids to the beam.  Returns the least position received. */
+/*
+ * Compares the unseen vertices among ids and offers them to the beam.  Returns the least
+ * position that a vertex has received.
+ */
 static uint32_t
 offer_all(Search *s, const uint32_t *ids, uint32_t count)
 {

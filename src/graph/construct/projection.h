@@ -19,7 +19,10 @@ typedef struct GrnProject
 /* Returns the most bytes of a projected row. */
 extern uint32_t grn_project_max_dims(uint32_t dim);
 extern size_t grn_project_bytes(size_t n, uint32_t dim);
-/* Fits a projection to a sample.  The workspace's first grn_project_kept() bytes stay in use. */
+/*
+ * Fits a projection to a sample.  workspace: grn_project_bytes() bytes.  The first
+ * grn_project_kept() bytes must remain as long as the projection.
+ */
 extern size_t grn_project_kept(uint32_t dim);
 extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t seed,
 							GrnParallel *parallel, void *workspace);

@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums run in so many lanes, as in the wide versions: results are close, errors small. */
+/*
+ * Sums run in this many lanes, as in the wide versions.  The results of all versions are
+ * therefore close, and sums of long vectors have small rounding errors.
+ */
 #define LANES 16
 #define MAX_VERSIONS 4
 

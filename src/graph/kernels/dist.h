@@ -90,7 +90,10 @@ grn_plane_step(const GrnCodePlanes *q, uint32_t end)
 	return end > q->end2 ? 1 : end > q->end4 ? 2 : 4;
 }
 
-/* keep_nearest()'s rows of each column: distances in order, and numbers.  INFINITY: empty. */
+/*
+ * The nearest rows of each column of keep_nearest(): squared distances, nearest first, and the
+ * rows' numbers.  INFINITY marks an empty place.
+ */
 #define GRN_COLUMNS 16
 #define GRN_NEAREST_ROWS 6
 typedef struct GrnNearestRows
@@ -119,12 +122,18 @@ typedef struct GrnDistTable
 	/* sums of products of q with count adjacent codes; all versions return equal sums */
 	void		(*dot) (const GrnCodePlanes *q, const uint8_t *codes, uint32_t count,
 						int32_t *out);
-	/* Estimates from count dots and factors (unaligned), whatever the position among the count. */
+	/*
+	 * Estimates from count dots and as many factors (unaligned).  The position among the count
+	 * does not change an estimate.
+	 */
 	void		(*estimate) (const GrnEstimate *e, const int32_t *dot,
 							 const GrnFactor *factors, uint32_t count, float *out);
 	/* out: indices of the floats that are at most `most`, in order; returns their number */
 	uint32_t	(*at_most) (const float *x, uint32_t n, float most, uint32_t *out);
-	/* out[4 * i + j] = inner product of row i of a and row j of b.  lda, ldb: floats a row. */
+	/*
+	 * out[4 * i + j] = inner product of row i of a and row j of b, i, j < 4.  Rows have n
+	 * floats; lda and ldb are the floats between the starts of two rows.
+	 */
 	void		(*ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb,
 						   size_t n, float *out);
 	/*

@@ -47,7 +47,10 @@ lane_sums_512(const __m512i *v)
 	return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-/* Returns the sums of 16 vectors of 16 int32, lane c of v[c], by adding interleaved halves. */
+/*
+ * Returns the sums of 16 vectors of 16 int32 each: lane c of the result is the sum of v[c].
+ * Four rounds add interleaved halves.
+ */
 static inline AVX512 __m512i
 transpose_sum_512(const __m512i *v)
 {
@@ -81,7 +84,10 @@ bytes_vnni(__m512i sum, __m512i u, __m512i s)
 	return _mm512_dpbusd_epi32(sum, u, s);
 }
 
-/* Loads four int32 of up to 16 codes: lane c of to[i] is number i of code c, 0 beyond left. */
+/*
+ * Loads four int32 of each of up to 16 codes: lane c of to[i] is number i of code c.  left: bytes
+ * from `codes` to the end of a code; missing bytes are 0.  Lanes from n on repeat the last code.
+ */
 static inline __attribute__((always_inline)) AVX512 void
 transpose_codes_512(const uint8_t *codes, uint32_t bytes, int n, uint32_t left, __m512i *to)
 {

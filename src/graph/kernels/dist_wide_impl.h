@@ -28,7 +28,10 @@
 #define LOAD_SCALED(x, which) \
 	V(fmadd_ps)(LOAD_U8(x, which), V(set1_ps)(scale), V(set1_ps)(offset))
 
-/* Four accumulators hide latency; the query ends with PAD, a stored zero, which adds nothing. */
+/*
+ * Four accumulators hide the latency of the multiply-add.  At the end the query is padded with
+ * PAD, the value of a stored zero, so padding adds nothing to the sum.
+ */
 #define DISTANCE(name, type, width, MORE, PAD, LOAD, STEP) \
 static WIDE float \
 KERNEL(name) (const float *q, const type *xv, size_t n MORE) \

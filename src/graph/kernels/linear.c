@@ -246,7 +246,10 @@ within_range(void *arg, int worker, size_t begin, size_t end)
 				rotate(e, p, q);
 }
 
-/* Rotates pairs of blocks [begin, end) of a round.  All but the last block move in a circle. */
+/*
+ * Rotates pairs of blocks [begin, end) of a round.  The block at the last position remains,
+ * and all other blocks move on in a circle.
+ */
 static void
 rotate_pairs(void *arg, int worker, size_t begin, size_t end)
 {

@@ -65,7 +65,10 @@ plain_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_
 	return sum;
 }
 
-/* The compiler makes one instruction of eight bytes with POPCNT, of sixteen on Arm. */
+/*
+ * The compiler translates the loop for the target: one instruction for eight bytes with
+ * POPCNT, one for sixteen on Arm, a few shifts on other targets.
+ */
 static inline __attribute__((always_inline))
 uint32_t
 count_words(const uint8_t *a, const uint8_t *b, size_t bytes, bool both)

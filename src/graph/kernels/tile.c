@@ -89,7 +89,10 @@ sum_lanes4(__m512i a, __m512i b, __m512i c, __m512i d)
 	return _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
 
-/* Computes four distances at a time by one reduction; up to three are written too many. */
+/*
+ * Computes distances to four rows at a time, so that one reduction serves four distances.  The
+ * last group repeats the last row, and writes up to three values behind the last distance.
+ */
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 static void
 byte_dists_vnni(const GrnTile *tile, const void *row, int32_t term,

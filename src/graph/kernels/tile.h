@@ -27,7 +27,10 @@ typedef struct GrnTile
 	const int8_t *bytes;		/* [n][stride] rows in signed bytes */
 	const int32_t *terms;		/* [n][2]: |x|^2 and |x|^2 + 256 sum x */
 	size_t		stride;			/* bytes of a row: a multiple of 64, padded with zeros */
-	/* Distances from row, of such a tile, to the panel's rows.  out: [panel->count + 3]. */
+	/*
+	 * Computes the distances from row to the panel's rows.  row: a row of this tile or of a
+	 * tile of the same kind.  term: the row's first term.  out: [panel->count + 3].
+	 */
 	void		(*dists) (const struct GrnTile *tile, const void *row, int32_t term,
 						  const GrnPanel *panel, uint32_t *out);
 } GrnTile;
@@ -87,7 +90,10 @@ grn_tile_prefetch(const GrnTile *tile, uint32_t id)
 		__builtin_prefetch(p + i);
 }
 
-/* Sorts keys, distance above and name below.  Insertion sort suits lists as short as a pool. */
+/*
+ * Sorts keys of neighbors: the distance in the upper bits, the row's name below.  Insertion
+ * sort suits lists as short as a pool.
+ */
 static inline void
 grn_sort_few_keys(uint64_t *keys, uint32_t count)
 {

@@ -142,7 +142,10 @@ is_occluded(const GrnAbsent *a, const GrnRecord *rec, const float *to_list, int 
 	return false;
 }
 
-/* What replaces the absent node at `at`: the nearest accepted candidate, else nearest, or -1. */
+/*
+ * The candidate that replaces the absent node at position `at` in the list of node id: the nearest
+ * accepted candidate, else the nearest candidate; -1 without candidates.
+ */
 static int
 successor(GrnAbsent *a, uint32_t id, const GrnRecord *rec, int at)
 {

@@ -31,7 +31,10 @@ extern GrnAbsent *grn_absent_begin(GrnStore *store, const GrnLayout *l, const Gr
 /* Frees the view. a may be NULL. */
 extern void grn_absent_end(GrnStore *store, GrnAbsent *a);
 
-/* The view of record id: NULL if absent, rec, or a copy until the next call.  a may be NULL. */
+/*
+ * The view of record id: NULL (no record) for the absent node; rec, or a copy of rec with the
+ * replaced edge.  A copy is valid until the next call.  Does not allocate.  a may be NULL.
+ */
 extern const GrnRecord *grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec);
 
 #endif							/* GRN_ABSENT_H */

@@ -258,7 +258,10 @@ balance_levels(const GrnCodec *codec, const float *u, float scale, int8_t *level
 /* Candidates for a row's scale, in units of the scale where |u| equals usual_norm2(). */
 static const float scale_parts[] = {0.7f, 0.85f, 1.0f, 1.2f, 1.45f, 1.8f};
 
-/* The scale at which rounded u is most parallel to u.  0 if u is zero or not finite. */
+/*
+ * The scale at which the vector of levels is most nearly parallel to u; u_j / scale is rounded to
+ * steps.  Returns 0 if u is zero or not finite.
+ */
 static float
 best_scale(const GrnCodec *codec, const float *u, float u2)
 {

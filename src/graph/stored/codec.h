@@ -85,7 +85,10 @@ grn_codes_exact(const GrnCodec *codec)
 	return codec->shape.own > 0;
 }
 
-/* Is the row of factor a nearer to the space's middle than b's?  Of directions the longest. */
+/*
+ * Is the row with factor a nearer to the middle of the graph's space than the row with factor b?
+ * With codes of directions the longest rows are nearest to the middle.
+ */
 static inline bool
 grn_is_more_central(const GrnCodec *codec, GrnFactor a, GrnFactor b)
 {
@@ -102,7 +105,10 @@ grn_may_be_codes(GrnForm form, uint32_t dim)
 	return grn_form(form)->direct && grn_form_bytes(form, dim) <= GRN_MOST_OWN_BYTES;
 }
 
-/* The shape of codes that are rows, or GRN_NO_CODES: rows too long, or another metric. */
+/*
+ * The shape of codes that are rows of this form.  Returns GRN_NO_CODES if rows are too long, or if
+ * the metric is not a function of counts of ones.
+ */
 extern GrnCodeShape grn_own_shape(const GrnMetricInfo *metric, GrnForm form, uint32_t dim);
 
 /* Number of floats of mean and basis, stored as mean, then basis. */

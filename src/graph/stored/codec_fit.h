@@ -104,7 +104,10 @@ extern size_t grn_codec_fit_bytes(const GrnCodecFit *fit);
 extern GrnCodec grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel,
 							  float *out, void *workspace, float *held);
 
-/* The shape for rows to come: variances decline as in SIFT and text embeddings. */
+/*
+ * The shape for rows that do not exist yet: the cheapest shape if variances decline about as they
+ * do in SIFT and in text embeddings.
+ */
 extern GrnCodeShape grn_codec_usual_shape(uint32_t dim, const GrnCodeCosts *costs);
 
 #endif							/* GRN_CODEC_FIT_H */

@@ -9,7 +9,10 @@
 
 #include <math.h>
 
-/* For normal numbers in 4, 2, 1 bits: the best step, and the lost share of the variance. */
+/*
+ * For normally distributed numbers of variance 1 in 4, 2 and 1 bits: the step between levels with
+ * the least loss, and the lost share of the variance.
+ */
 static const float grn_best_steps[GRN_CODE_BLOCKS] = {0.3352f, 0.9957f, 1.5958f};
 static const float grn_lost_in_bits[GRN_CODE_BLOCKS] = {0.01154f, 0.1188f, 0.3634f};
 
@@ -38,11 +41,17 @@ extern float grn_codec_project(const GrnCodec *codec, const float *x, float scal
 extern float grn_codec_project_query(const GrnCodec *codec, const float *q, const float *from,
 									 float *u);
 
-/* Computes u = B (x / |x| - c), and *length = |x| in units.  Returns |x / |x| - c|^2. */
+/*
+ * Computes u = B (x / |x| - c), and *length = |x| in units.  Returns |x / |x| - c|^2.  A row that
+ * counts as zero (grn_scale()) has length 0 and the direction c.
+ */
 extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, float *u,
 										 float *length);
 
-/* Encodes a row from u [k] = B (x - c), norm2 = |x - c|^2; directions: |x|.  Not for rows. */
+/*
+ * Encodes a row from u [k] = B (x - c) and norm2 = |x - c|^2.  For directions u = B (x / |x| - c),
+ * and length is |x| in units.  Codes must not be rows.
+ */
 extern void grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length,
 							uint8_t *code, GrnFactor *factor);
 

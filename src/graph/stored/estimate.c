@@ -232,7 +232,10 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	}
 }
 
-/* The squared distance of two rows' places.  both: common ones; ones: of the second row. */
+/*
+ * The squared distance of the places of two rows.  both: number of common ones; ones: number of
+ * ones in the second row.
+ */
 static float
 places_apart(const GrnCodeQuery *q, uint32_t both, uint32_t ones)
 {

@@ -27,7 +27,10 @@ typedef struct GrnCodeQuery
 	uint8_t		bits[GRN_MOST_OWN_BYTES];
 } GrnCodeQuery;
 
-/* Prepares a query for distances of the operator or surrogate.  q [dim], scratch [k]. */
+/*
+ * Prepares a query for distances of the operator: squared if Euclidean, or the surrogate's.  q:
+ * [codec->dim]; scratch: [k] floats of the codec's shape.
+ */
 extern void grn_code_query(const GrnCodec *codec, const float *q,
 						   GrnCodeQuery *out, float *scratch);
 /* Prepares a row, or a row's code, for distances of coded rows in the graph's space. */
@@ -47,7 +50,10 @@ extern void grn_code_query_head(const GrnCodec *codec, GrnEstimated what, float 
 /* Estimates the distances of `count` rows. */
 extern void grn_estimate(const GrnCodeQuery *q, const uint8_t *codes,
 						 const GrnFactor *factors, uint32_t count, float *out);
-/* Estimates n rows: row ids[i] has its code at codes + ids[i] * bytes, and factors[ids[i]]. */
+/*
+ * Estimates the distances of n rows at any places: row ids[i] has its code at codes + ids[i] *
+ * bytes, and its factor at factors[ids[i]].
+ */
 extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes,
 							 const GrnFactor *factors, const uint32_t *ids, uint32_t n, float *out);
 
@@ -97,7 +103,10 @@ grn_codes_serve(const GrnJudgment *judgment, bool is_long)
 		(is_long && (double) judgment->poor <= GRN_MOST_POOR_LONG * (double) judgment->vertices);
 }
 
-/* Could other vertices reverse the judgment?  The share is within three standard errors. */
+/*
+ * True if other vertices could give the opposite judgment: the share is within three standard
+ * errors of the limit.
+ */
 static inline bool
 grn_codes_unclear(const GrnJudgment *judgment)
 {

@@ -427,7 +427,10 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 	}
 }
 
-/* Copies the nodes' codes side by side, because each is read a dozen times. */
+/*
+ * Copies the codes of n nodes side by side.  Each code is read a dozen times, and the codes of all
+ * nodes exceed a cache by far.  Rows are indices of these copies from here on.
+ */
 static GrnGrouping
 take_codes(const GrnGrouping *g, const Space *s, const uint32_t *nodes, uint32_t n)
 {

@@ -25,7 +25,10 @@ typedef struct GrnGrouping
 	void	   *arg;
 } GrnGrouping;
 
-/* grn_group_entries(): most rows with copies in a list's groups; grn_groups(): their number. */
+/*
+ * grn_group_entries(): maximum number of rows, with copies, in the groups of a list of n rows.
+ * grn_groups(): number of groups, slightly more than full groups would need.
+ */
 extern uint32_t grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern uint32_t grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room);
 
@@ -42,7 +45,10 @@ typedef struct GrnGroups
 	GrnFactor  *factors;		/* [grn_groups()] factors of middles */
 } GrnGroups;
 
-/* Puts a list's rows into groups.  nodes [n]: their indices.  workspace: grn_group_bytes(). */
+/*
+ * Puts the rows of a list into groups.  nodes [n]: the rows' nodes, the indices of codes and
+ * factors.  workspace: grn_group_bytes().
+ */
 extern size_t grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern void grn_group_rows(const GrnGrouping *g, const uint32_t *nodes, uint32_t n, const GrnGroups *groups,
 						   void *workspace);

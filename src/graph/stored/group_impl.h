@@ -42,11 +42,17 @@ typedef struct GrnGroupTree
 /* Takes the workspace, except `along`, from an arena. */
 extern GrnGroupTree grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by);
 
-/* Sorts n rows into groups by a tree of cuts.  size: of each but the last; 0: alike. */
+/*
+ * Sorts n rows into `groups` groups by a tree of cuts.  size: rows of each group except the last;
+ * 0: sizes differ by at most one.  ends: receives the end of each group, or NULL.
+ */
 extern void grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
 						  uint32_t *ends, uint32_t groups, uint32_t size);
 
-/* Computes the direction w [dims] between a sample's means.  sums: [2][dims].  False: equal. */
+/*
+ * Computes the direction w [dims] between the two means of a sample of n rows, at most
+ * GRN_GROUP_SAMPLED.  sums: room for [2][dims].  Returns false if all rows are equal.
+ */
 extern bool grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w);
 
 /*
@@ -73,11 +79,17 @@ extern uint32_t grn_group_dims(const GrnCodec *codec, int blocks);
  */
 extern float grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x);
 
-/* Encodes a mean [GRN_GROUP_DIMS] and its rows' mean length.  apart: the term that it adds. */
+/*
+ * Encodes a mean of decoded rows, [GRN_GROUP_DIMS] padded with zeroes, with the mean of their
+ * lengths; changes `mean`.  apart: term that the code adds to squared distances of rows.
+ */
 extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart,
 							 uint8_t *code, GrnFactor *factor);
 
-/* Puts n rows into groups by k-means, with copies; Euclidean.  own [groups]: without copies. */
+/*
+ * Puts n rows into groups by k-means, with copies.  order, ends: as in GrnGroups.  own [groups]
+ * receives the number of a group's rows without copies.  Only for Euclidean distances.
+ */
 extern bool grn_group_has_means(const GrnCodec *codec);
 extern size_t grn_group_means_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern void grn_group_by_means(const GrnGrouping *g, const GrnGroupTree *tree, uint32_t n, uint32_t *order,

@@ -418,7 +418,10 @@ sort_by(Means *m, float (*measure) (const Means *m, uint32_t row))
 		m->sequence[starts[classes[i]]++] = i;
 }
 
-/* The row that chooses as number i; a later row's choices are prefetched. */
+/*
+ * The row that chooses as number i.  Choices of such rows lie anywhere in memory, so the choices of
+ * a later row are prefetched.
+ */
 static inline uint32_t
 next_to_choose(const Means *m, uint32_t i)
 {

@@ -159,7 +159,10 @@ add_edge(Round *r, const Trial *t)
 	return at >= 0;
 }
 
-/* Adds an edge for each of n failed searches; records are read before others must wait. */
+/*
+ * Adds an edge for each of n failed searches.  Records are read before others must wait, so that
+ * nobody waits for a disk.  Returns the number of edges.
+ */
 static uint32_t
 add_edges(Round *r, uint32_t n)
 {

@@ -37,7 +37,10 @@ typedef struct GrnNavigation
  */
 extern void grn_make_navigable(const GrnNavigation *n);
 
-/* Returns the position of the neighbor that most others lead to; *by: the last.  -1: none. */
+/*
+ * Returns the position of the neighbor to which most other neighbors of a record lead, so that
+ * the record can give up this edge; *by: the last of these other neighbors.  -1: none.
+ */
 extern int	grn_spare_edge(GrnStore *store, const GrnLayout *l, const GrnRecord *rec, uint32_t *by);
 
 #endif							/* GRN_NAVIGABLE_H */

@@ -20,7 +20,10 @@
 
 /* ---- the center ---- */
 
-/* A center of a smaller squared length stays in queries: products would underflow. */
+/*
+ * A center with a smaller squared length is not removed from queries, because products with the
+ * center would underflow.
+ */
 #define LEAST_CENTER2 1e-24
 
 void

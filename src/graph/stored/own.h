@@ -42,9 +42,15 @@ extern void grn_own_load_turned(const GrnLayout *l, const void *vec, float *x);
 extern void grn_own_turn(const GrnLayout *l, const float *x, float *out);
 /* The squared length of the row.  With a center only if rows are compared by inner products. */
 extern float grn_own_norm2(const GrnLayout *l, const void *vec);
-/* Prepares a query q [dim] for grn_query_compare().  False: the form has no such query. */
+/*
+ * Prepares a query q [dim] for grn_query_compare(), in an aligned buffer of grn_query_bytes().
+ * Returns false if the form has no prepared query; the caller must then use grn_compare().
+ */
 extern bool grn_own_query(const GrnLayout *l, const float *q, void *query);
-/* The length of q [dim] without its part along the center, as a share of |q|. */
+/*
+ * The length of q [dim] without its part along the center, as a share of |q|.  With inner products
+ * the error of a stored vector counts in proportion to this length.
+ */
 extern double grn_own_query_share(const GrnLayout *l, const float *q);
 
 /* Writes an own vector [vec_bytes] from x or `stored`.  Returns the rounding error. */
@@ -69,7 +75,10 @@ grn_own_item_error(GrnForm form, uint32_t dim, const void *item)
 	return error;
 }
 
-/* The distance of x and its stored vector, rounded up: scans subtract it for a lower bound. */
+/*
+ * The distance of x and its stored vector, rounded up: a scan subtracts the error to get a lower
+ * bound.  The sum of squares may overflow or vanish for finite x.
+ */
 extern float grn_own_error(const GrnLayout *l, const float *x, const void *vec);
 
 #endif							/* GRN_OWN_H */

@@ -12,7 +12,10 @@
 #include "graph/stored/estimate.h"
 #include "graph/stored/record.h"
 
-/* Candidates for u's list, with codes or vectors; the first nfixed always stay. */
+/*
+ * Candidates for the list of node u, with codes (codec not NULL) or with vectors.  u always keeps
+ * the first nfixed candidates.
+ */
 typedef struct GrnPrune
 {
 	const GrnCodec *codec;		/* NULL: compare rows */

@@ -164,7 +164,10 @@ grn_is_long(GrnForm form, uint32_t dim)
 	return grn_form_bytes(form, dim) >= LONG_OWN_BYTES;
 }
 
-/* The layout without filter columns, with the edges that records gave up for these. */
+/*
+ * The layout of these records without filter columns.  Restores the edges that records have given
+ * up for their columns.
+ */
 static GrnLayoutSpec
 without_columns(const GrnLayoutSpec *spec)
 {
@@ -184,7 +187,10 @@ is_denser(const GrnLayout *a, const GrnLayout *b)
 	return a->span < b->span || a->per_page > b->per_page;
 }
 
-/* Would such codes fill the bytes of given-up edges?  Such pages would wrongly seem cheaper. */
+/*
+ * Would such codes fill the bytes of edges that were given up, in pages with fewer records?  Such
+ * pages would wrongly seem cheaper.
+ */
 static bool
 fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)
 {
@@ -330,7 +336,10 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 	return codes && prefers_long_codes(dim, form, payload) ? 28 : 32;
 }
 
-/* A filter column takes bytes of each edge.  So many edges go before records a page do. */
+/*
+ * A filter column takes one byte beside each edge, and room for its values.  If a page would hold
+ * fewer records, up to this number of edges is given up.
+ */
 #define GIVEN_UP(degree) ((degree) / 8)
 
 /* The longest codes that leave a page as many records as the usual shape of a fit. */

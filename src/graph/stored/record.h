@@ -73,7 +73,10 @@ typedef struct GrnRecord
 	GrnFactor	factor;			/* of the own code */
 } GrnRecord;					/* 20 bytes */
 
-/* Replaces TIDs in a freed record, whose edges stay: a search may still hold its id. */
+/*
+ * Replaces the TIDs in a GRN_FREE record that was in use.  The edges of a freed node stay valid,
+ * because a search may still hold its id.
+ */
 typedef struct GrnFreed
 {
 	uint32_t	xid_low;		/* low half of the freeing FullTransactionId */

@@ -33,7 +33,10 @@ typedef struct GrnStore
 	void		(*edit) (struct GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
 	/* true while the search reads rows without their neighbors; set by the search for a run */
 	bool		skips_neighbors;
-	/* optional, with has(): may[i] = may a row of the node pass, by its rows' addresses? */
+	/*
+	 * optional, for filters with has(): may[i] = may a row of the node pass?  The store reads no more
+	 * than the rows' addresses.
+	 */
 	void		(*test) (struct GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_t count,
 						 bool *may);
 	/* optional: the search will visit these ids soon, in this order */
@@ -49,7 +52,10 @@ typedef struct GrnStore
 	void		(*free) (struct GrnStore *self, void *p);
 } GrnStore;
 
-/* Copies a record's first bytes to rec [bytes], and the row to x unless NULL.  False: empty. */
+/*
+ * Copies the first bytes of a record's hot part to rec [bytes], sizeof(GrnRecord) or more, and the
+ * row to x [dim] unless x is NULL.  Returns false for an empty slot.
+ */
 extern bool grn_read_record(GrnStore *store, const GrnLayout *l, uint32_t id, GrnRecord *rec, size_t bytes,
 							float *x);
 
@@ -109,7 +115,10 @@ typedef struct GrnSearchParams
 
 typedef struct GrnSearch GrnSearch;
 
-/* Starts a search for q [dim], kept by reference.  It may be abandoned: the store owns all. */
+/*
+ * Starts a search for q: [dim] floats, kept by reference until grn_search_end().  A caller may
+ * abandon a search at any time, because the store owns all its memory.
+ */
 extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,
 								   const float *q);
 
@@ -138,7 +147,10 @@ extern bool grn_search_settled(const GrnSearch *s);
 extern bool grn_search_has_groups(const GrnSearch *s);
 extern uint32_t grn_search_patience(const GrnSearch *s);
 
-/* With filter and codes: offers rows of a sample, all of whose signatures must pass. */
+/*
+ * With a filter and codes: offers those rows of a sample of the index as candidates.  All
+ * signatures in the sample must pass the filter.
+ */
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 

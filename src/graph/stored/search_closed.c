@@ -48,7 +48,10 @@ remove_waiting(Waiting *w, size_t i)
 	return key;
 }
 
-/* Moves about `wanted` nearest waiting candidates into a heap, by a bound, which it returns. */
+/*
+ * Moves the nearest waiting candidates, about `wanted` or more, into a heap.  A bound separates
+ * near candidates from far ones, so few are ever sorted.  Returns the bound.
+ */
 static float
 take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 {
@@ -87,10 +90,16 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 
 /* ---- rows ---- */
 
-/* Lists (of ef) that one choice fills: of 6,000 rows 1, 2 and 4 take the same time. */
+/*
+ * Number of lists (of ef) that one choice fills, about.  Lists of 6,000 rows take the same time
+ * with 1, 2 and 4, at LIMIT 10 and 100.
+ */
 #define CHOSEN 2
 
-/* Counts waiting rows from `from` as offered, each once, and adds near ones to `nearest`. */
+/*
+ * Counts the waiting rows from index `from` as offered, and adds the near ones to `nearest`.  A
+ * row may come with two groups; the set `noted` makes the row count once.
+ */
 static void
 note_offered(GrnSearch *s, size_t from)
 {

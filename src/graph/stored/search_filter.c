@@ -198,7 +198,10 @@ nearest_failing(GrnSearch *s, Key than)
 
 /* ---- expansion ---- */
 
-/* The greatest distance before the key; of UINT64_MAX infinity.  NaN counts as near. */
+/*
+ * The greatest distance that comes before the key.  UINT64_MAX, the key of no bound, decodes to
+ * NaN and gives infinity.  An estimate of NaN counts as near, because make_key() orders NaN too.
+ */
 static float
 farthest_before(Key key)
 {
@@ -207,7 +210,11 @@ farthest_before(Key key)
 	return distance != distance ? INFINITY : distance;
 }
 
-/* With a set of rows: tests neighbors whose signatures pass, except the farthest. */
+/*
+ * With a set of rows: tests those neighbors of the node just visited whose signatures pass.
+ * Neighbors farther than the whole of a full list are not tested, and count as failing until their
+ * visit.
+ */
 static void
 test_neighbors(GrnSearch *s)
 {

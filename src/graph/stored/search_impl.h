@@ -274,7 +274,10 @@ make_key(float distance, uint32_t id)
 	return (Key) grn_ordinal(distance) << 32 | (Key) id << 1;
 }
 
-/* A candidate with a float distance: far ones are rejected without making a Key. */
+/*
+ * A candidate with its distance as a float.  The conversion to a Key is half of the work on a
+ * candidate, and a far candidate is rejected by comparing floats alone.
+ */
 static inline uint64_t
 raw_candidate(float distance, uint32_t id)
 {
@@ -474,7 +477,10 @@ next_listed(GrnSearch *s)
 
 /* Offers a candidate to the list. */
 extern void grn_offer(GrnSearch *s, Key key);
-/* Puts a node that passed after all onto the list, where it counts among the ef nearest. */
+/*
+ * Puts a node onto the list that passed although its signature was not known to pass.  The node
+ * then counts among the ef nearest.
+ */
 extern void grn_list_found(GrnSearch *s, Key key);
 /* Keeps n candidates (raw_candidate()) that are farther than the whole of a full list. */
 extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
@@ -520,14 +526,20 @@ extern bool grn_is_enough(GrnSearch *s);
 extern bool grn_has_spent(const GrnSearch *s);
 /* True if the search has reached a limit that ends all its runs. */
 extern bool grn_at_limit(GrnSearch *s);
-/* Offers again entry points pushed off by dead nodes: some are live.  True: the list grew. */
+/*
+ * Offers again the entry points that nearer dead nodes have pushed off the list.  Vacuum ensures
+ * that some entry points are live.  Returns true if the list grew.
+ */
 extern bool grn_offer_entries(GrnSearch *s);
 /* Offers the neighbors of the nearest dead node in `deferred`. */
 extern void grn_expand_deferred(GrnSearch *s);
 
 /* ---- search_filter.c ---- */
 
-/* Copies the visited record's TIDs that pass.  Drops its chain if no row of it can pass. */
+/*
+ * Copies the TIDs of the visited record that pass the filter.  Drops the record's chain if no row
+ * of the chain can pass.
+ */
 extern void grn_filter_record(GrnSearch *s, const GrnRecord *rec);
 /* Offers a candidate that fails the filter or may fail. */
 extern void grn_offer_failing(GrnSearch *s, Key key);

@@ -51,7 +51,10 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 /* ---- rejected candidates ---- */
 
 #define MIN_KEPT_IDS 256		/* power of two */
-/* A full array from this size on is compacted; smaller ones grow, as sorting costs more. */
+/*
+ * Size from which on an array of rejected candidates is compacted when it is full.  Smaller arrays
+ * grow, because a sort at each size costs more than repeated candidates do.
+ */
 #define LEAST_COMPACTED 16384
 
 static inline uint32_t *
@@ -60,7 +63,10 @@ kept_slot(const GrnSearch *s, uint32_t id)
 	return &s->rejected.ids[hash_slot(id, s->rejected.nids)];
 }
 
-/* Caches rejected candidates' ids, a slot each by hash, which a later id may take. */
+/*
+ * Caches the ids of rejected candidates.  Each id has one slot, chosen by its hash.  A later id
+ * overwrites an earlier id in its slot, so the cache is incomplete.
+ */
 static void
 keep_ids(GrnSearch *s)
 {
@@ -81,7 +87,10 @@ keep_ids(GrnSearch *s)
 		*kept_slot(s, KEY_ID(r->heap.keys[i])) = KEY_ID(r->heap.keys[i]);
 }
 
-/* Removes repeated and expanded ids from the full array: an id comes once a visited record. */
+/*
+ * Removes repeated and expanded ids from the full array of rejected candidates.  An id arrives
+ * once for each visited record that links to it, so the removal often frees most of the array.
+ */
 static void
 compact_rejected(GrnSearch *s)
 {
@@ -134,7 +143,10 @@ grn_reject(GrnSearch *s, Key key)
 
 /* ---- candidates ---- */
 
-/* Index of the first key not less than `key`, without branches: these would be random. */
+/*
+ * Index of the first key on the list that is not less than `key`.  The loop has no branches: their
+ * direction would be random, and a misprediction costs more than the search.
+ */
 static inline uint32_t
 find_on_list(const GrnSearch *s, Key key)
 {

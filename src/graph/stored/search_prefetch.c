@@ -21,7 +21,10 @@
  */
 #define LEAST_WINDOW 2
 #define WIDEN 2
-/* Largest window behind the first ef: 2.0 prefetched a visit, 1.9 with 4, 2.2 without it. */
+/*
+ * The largest window behind the first ef candidates: test_search prefetches 2.0 records a visit,
+ * 1.9 with 4 and 2.2 without this limit.
+ */
 #define LAST_WINDOW 8
 
 void

@@ -72,7 +72,11 @@ grn_search_code_query(const GrnSearch *s)
 	return &s->query.code;
 }
 
-/* Squared distance of the query's place and a rotated row's, without rotating it back. */
+/*
+ * Squared distance of the query's place and the place of a row in a rotated form with a rounding
+ * error.  The computation works on the rotated row, because rotating the row back takes far
+ * longer.
+ */
 static float
 placed_distance(const GrnSearch *s, const void *vec, float error)
 {
