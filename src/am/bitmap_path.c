@@ -73,8 +73,9 @@ find_parts(const List *paths)
 }
 
 /*
- * Makes the planner generate index paths anew, because cheaper paths have replaced them: without
- * other orders, and with plain index scans made expensive.
+ * Makes the planner generate the index paths of a relation once more.  The paths of the first time
+ * may be gone, because cheaper paths have replaced them: so other orders of distances are left out
+ * here, and plain index scans are made expensive.
  */
 static Parts
 make_parts(PlannerInfo *root, RelOptInfo *rel)

@@ -7,8 +7,10 @@
 #include "am/grnnd.h"
 
 /*
- * Returns the description of an index, checked and cached until the end of the transaction.  The
- * codecs' arrays and hints end with the next call for any index: call again before encoding.
+ * Returns the description of an index, checked (magic, format, geometry, checksum) and cached.
+ * The description is valid until the end of the transaction.  The codecs' arrays and the hints are
+ * valid only until the next call for any index, because that call may free the arrays.  A caller
+ * that encodes must therefore call grnnd_index() again first, unless no other call was made since.
  */
 extern const GrnndIndex *grnnd_index(Relation index);
 /* grnnd_index() without arrays and hints.  A planner needs neither, and may plan many indexes. */
@@ -32,8 +34,9 @@ extern uint32 grnnd_meta_crc(const GrnndMeta *meta);
 /* Does an undamaged metapage of this format have features that this version does not know? */
 extern bool grnnd_has_unknown_features(const GrnndMeta *meta);
 /*
- * Checks a metapage in a file of `blocks` blocks.  Returns NULL and the layout, or the damage as a
- * static string.
+ * Checks a metapage of this format in a file of `blocks` blocks.  Returns NULL and the records'
+ * layout if the metapage is sound, else a static string that names the damage.  All fields used by
+ * readers are then within their bounds.
  */
 extern const char *grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key,
 									const GrnndAttrs *attrs, BlockNumber blocks, GrnLayout *layout);

@@ -12,8 +12,10 @@
 typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 other);
 
 /*
- * Checks all lists, while no insert runs, of sound records below limit.  unlisted [limit]: records
- * missing in a list, a fault only if a query could miss a row.  snapshot NULL: no arrays.
+ * Checks all lists.  All records below limit must be sound, and inserts must be locked out,
+ * because an unfinished insert looks like a fault.  Records with a TID whose value's list lacks
+ * the node are added to unlisted [limit]; this is a fault only if a query could miss a row.
+ * snapshot: to read arrays' elements from the table; NULL: arrays are not checked.
  */
 extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 							  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot,

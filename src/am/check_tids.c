@@ -88,8 +88,9 @@ fetch_row(IndexCheck *c, uint64 tid)
 }
 
 /*
- * Reports a record that no search finds, or wrongly marked as dead, if the snapshot sees its
- * row.  On a standby searches ignore GRN_KILLED.
+ * Reports a record that no search finds, or that is wrongly marked as dead, if the record holds a
+ * row visible to the snapshot.  Rows of an aborted transaction, or of an insert interrupted by a
+ * crash, do not count.  On a standby searches ignore GRN_KILLED.
  */
 static void
 check_reached(IndexCheck *c, uint32 id, uint64 tid)

@@ -172,8 +172,10 @@ tested_filter(Relation index, const IndexPath *path)
 }
 
 /*
- * Returns the share of rows on the lists of a condition on an array; 1: no lists.  Of n elements,
- * taken as independent, the rarest has at most the share to the power 1 / n.
+ * Returns the share of the rows on the lists that serve a condition on an array column; 1: no
+ * lists. For an array that must contain several elements the list of the rarest element is read.
+ * The n elements are taken to be equally frequent and independent: each has the share to the power
+ * 1 / n.
  */
 static double
 elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book, const IndexOptInfo *info,
@@ -754,8 +756,9 @@ grnnd_bitmap_cost(PlannerInfo *root, IndexPath *path, BitmapHeapPath * heap, Cos
 	/* a row that is returned is read as a row of the planner's plan is */
 	*total = *startup + Min(rel->rows * (search.row * visit / kept + all / rows), all);
 	/*
-	 * Reading all the bitmap's rows is the planner's own plan.  Only the scan finds out if rows are
-	 * more than expected, so it is preferred at equal cost.
+	 * A scan that reads all rows of the bitmap does what the planner's own plan does, for which the
+	 * planner reckons no more than this.  Only the scan finds out if the rows are more than expected, so
+	 * the scan is to be preferred where both plans cost the same.
 	 */
 	if (first >= all)
 	{

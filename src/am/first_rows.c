@@ -179,8 +179,10 @@ grnnd_first_rows(PlannerInfo *root, const IndexPath *path)
 		PlannerInfo *above = root->parent_root;
 
 		/*
-		 * A subquery in FROM without LIMIT may be ended by the outer LIMIT, which passes its
-		 * tuple_fraction down; a cursor's is no LIMIT: a client may read all rows.
+		 * A subquery in FROM without its own LIMIT may be ended by the LIMIT of the outer query,
+		 * which passes its tuple_fraction down.  (The planner plans a subquery in an expression
+		 * before the outer query's relations.)  A cursor's tuple_fraction is not a LIMIT, because
+		 * a client may read all rows.
 		 */
 		if (root->tuple_fraction == 0 || above == NULL || above->simple_rel_array == NULL ||
 			above->tuple_fraction != root->tuple_fraction)

@@ -241,8 +241,9 @@ StaticAssertDecl(GRNND_META_OFF_QUERIED == 1288 &&
 				 "the metapage's parts overlap");
 
 /*
- * The start of the entry page's payload.  A search starts from this page; every node must be
- * reachable from entries[0].  count 0: no node.
+ * The start of the entry page's payload; entries.h reads and changes the page.  The page holds
+ * entry points with their codes, so a search starts from one page.  Every node must be reachable
+ * from entries[0].  count is 0 only while the index has no node.
  */
 typedef struct GrnndEntryHeader
 {
@@ -269,8 +270,9 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 /* ---- a backend's description of an index ---- */
 
 /*
- * Where an index's blocks were last found in shared buffers: a buffer's number minus its block's,
- * one for 2^shift blocks.
+ * Where blocks of an index were last found in shared buffers, see hints.h.  A hint is a buffer's
+ * number minus its block's number.  A hint serves a run of 2^shift blocks: a single block, unless
+ * the index has more blocks than hints.
  */
 typedef struct GrnndHints
 {

@@ -48,8 +48,10 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 							   Selectivity *selectivity, double *correlation,
 							   double *pages);
 /*
- * The cost of a search among a bitmap's rows.  path: in the order of distances; heap: the planner's
- * own.  False: the index lacks rows that are wanted.
+ * The cost of a search among the rows of a bitmap.  path: the index path in the order of
+ * distances;
+ * heap: the planner's own path for the bitmap.  Returns false if the index does not have the
+ * rows that the conditions want.
  */
 struct BitmapHeapPath;
 extern bool grnnd_bitmap_cost(struct PlannerInfo *root, struct IndexPath *path, struct BitmapHeapPath *heap,

@@ -252,8 +252,9 @@ head_of(Reader *r, uint32 bucket)
 }
 
 /*
- * Prefetches the record at an equal place on the next page, where a chain mostly continues; the
- * kernel reads ahead.
+ * Prefetches the record at an equal place on the next page while a record is read.  A chain mostly
+ * continues in that record, and so does the next bucket.  Pages from a file are consecutive, so
+ * the kernel reads them ahead.
  */
 static void
 prefetch_next(Reader *r, uint32 id)

@@ -177,8 +177,9 @@ put_rows(const GrnLayout *l, GrnRecord *rec, const GrnListRow *rows, uint32 n)
 }
 
 /*
- * Adds rows to the first record with room of the next few from *id on.  Returns their number.
- * Empty records get none: vacuum may be freeing them.
+ * Adds rows to the first record with room, from *id on.  Returns their number, or 0 if no record
+ * among the next few has room, because inserts must not walk long chains of full records.  An
+ * empty record gets no rows, because vacuum may be about to free it.
  */
 static uint32
 add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 *id, const GrnListRow *rows,

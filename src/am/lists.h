@@ -55,8 +55,10 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 #define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
 
 /*
- * Does a bucket's list have groups?  Of few records a search reads nearly all; beyond a quarter of
- * the rows the graph serves; lists of elements are read by inserts.
+ * Does the list of a bucket have groups?  A list of few records has none, because a search would
+ * read nearly all of 100 groups.  If more than a quarter of the rows pass, searches use the graph,
+ * and grouping so many rows would slow the build down.  Lists of arrays' elements have none
+ * either: an insert checks whether a list has its row already, and would have to read all groups.
  */
 #ifdef GRNND_TEST_POINTS
 #define GRNND_LEAST_GROUPS 8	/* small indexes in tests have groups too */
@@ -145,9 +147,10 @@ typedef struct GrnndListSize
 extern GrnndListSize grnnd_list_size(GrnndStore *store, const GrnndListed *listed);
 
 /*
- * Reads lists: passing rows of chains, and of the nearest groups until the search is settled,
- * become candidates; grnnd_list_more() reads further groups.  NULL or false: a fit has begun to
- * replace the lists.  Arguments are kept.
+ * Reads lists: rows whose signatures pass become candidates of the search, all rows of chains, and
+ * rows of the nearest groups until the search is settled.  grnnd_list_more() reads further groups,
+ * as many rows as the search's patience.  Returns NULL or false if a fit has begun to replace the
+ * lists, because lists then may lack rows.  All arguments are kept by reference.
  */
 typedef struct GrnndListReader GrnndListReader;
 extern GrnndListReader *grnnd_list_read(GrnndStore *store, const GrnndListed *listed,

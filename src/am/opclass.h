@@ -33,8 +33,10 @@ typedef struct GrnndType
 	void		(*load) (Datum value, int dim, void *out);
 
 	/*
-	 * NULL if the numbers are the row's own.  Otherwise they are a stand-in, by which the metric
-	 * compares; a scan computes the operator's distances of rows (rerank.c).
+	 * The following fields are NULL if the numbers are the row's own.  Otherwise the numbers are a
+	 * stand-in of the row: a vector whose distances are near the operator's.  The metric compares
+	 * stand-ins, and a scan reads the table's rows and computes their distances by the operator
+	 * (rerank.c).
 	 */
 	/* returns the dimensions of stand-ins for a column of dim dimensions */
 	int			(*graph_dim) (int dim);
@@ -91,14 +93,17 @@ typedef struct GrnndKey
  */
 extern GrnndKey grnnd_key(Relation index);
 /*
- * Finds a type's operator class by its name, a metric's name, or NULL for the default; *family,
- * unless NULL, its family.  Errors: 42704, 42804.
+ * Finds an operator class for a type; *family (unless family is NULL) becomes its operator family.
+ * name: the operator class's name, a metric's name as in TYPE_METRIC_ops, or NULL for the default
+ * operator class.  Errors: 42704 for an unknown name, 42804 if the type has no such operator
+ * class.
  */
 extern PGDLLEXPORT GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family);
 /*
- * Converts a value to the stored vector that the metric compares, in the type's form, at any
- * address.  Errors: 22000 for dimensions, NaN, infinity; 22003 for too long vectors.  Returns false
- * if it is not indexed (zero under cosine).
+ * Converts a value of a column of dim dimensions to the stored vector that the metric compares:
+ * grnnd_graph_dim() numbers in the form of the type, out: grn_form_bytes() at any address.
+ * Errors: 22000 for other dimensions, NaN and infinity; 22003 for vectors so long that distances
+ * would overflow.  Returns false if the value is not indexed (zero under cosine).
  */
 extern PGDLLEXPORT bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
 /* grnnd_form_row() with floats as result.  *row, unless NULL: the stored vector, palloc'd. */

@@ -22,8 +22,9 @@
 #define MIN_RHO 0.01
 
 /*
- * Bounds of hnsw's parameters, as in pgvector.  2 m is the degree; more than MAX_DEGREE_OF_M
- * neighbors are not worth their bytes (stored/README).
+ * Bounds of hnsw's parameters, as in pgvector.  m links in each layer, and twice as many in the
+ * lowest layer, become the degree.  More than MAX_DEGREE_OF_M neighbors are not worth their
+ * bytes: src/graph/stored/README, "Degrees instead of hnsw's m".
  */
 #define MIN_M 2
 #define MAX_M 100
@@ -146,8 +147,9 @@ notice_hnsw_options(const GrnndOptions *opts)
 }
 
 /*
- * The largest number of neighbors: `degree`, or by m, or the default.  hnsw's default of m, which
- * clients send unasked, does not count; m never lowers it.
+ * The maximum number of neighbors of a record: `degree`, else from m, else the default for these
+ * dimensions and columns.  hnsw's own default of m counts as not given, because clients send it
+ * unasked.  A larger m never lowers the degree below the default.
  */
 uint32
 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows)

@@ -18,8 +18,9 @@
 #define MAX_SPAN 10
 
 /*
- * Prefetches all bytes that a visit reads of a record's first page, before the lock, whose atomic
- * operation would delay the first.
+ * A record is seldom in the processor's cache.  Prefetches all bytes that a visit reads of the
+ * record's first page.  The prefetch comes before the lock, because the lock's atomic operation
+ * would delay the first of these reads.
  */
 static void
 touch(const GrnndStore *store, Page page, uint32 id)
@@ -226,8 +227,9 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 }
 
 /*
- * GrnStore.test(): reads rows' addresses under a share lock of each page.  What is no node gets a
- * visit, which checks pages and records.
+ * GrnStore.test(): reads the addresses of rows under a share lock of each page, two lines of the
+ * processor's cache.  Visits check pages and records, tests do not.  A record that is no node, on a
+ * new page too, gets a visit; a chain may have any rows.
  */
 static void
 store_test(GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_t count, bool *may)

@@ -10,8 +10,11 @@
 #include "graph/stored/search.h"
 
 /*
- * Visits after a missing page during which a store prefetches, at the cost of a lookup a page: a
- * query that misses every sixteenth prefetches throughout.
+ * Prefetching costs a lookup in the buffer table for each prefetched page.  So a store prefetches
+ * only while pages are missing: for this number of visits after the last page that was not in
+ * shared buffers.  A query that misses every sixteenth page prefetches throughout.  A query that
+ * misses a single page prefetches for 16 visits in vain, fewer than a search makes at any usual
+ * ef_search.
  */
 #define GRNND_MISSING_VISITS 16
 

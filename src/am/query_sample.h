@@ -16,8 +16,9 @@
 /* Requests the shared memory, in _PG_init(). */
 extern void grnnd_request_query_sample(void);
 /*
- * Offers a scan's query, at the cost of a random number.  Not of tables with row security or
- * temporary ones.  True: recall should be measured now.
+ * Offers a scan's query.  Most queries of a busy index cost a draw of a random number; no query
+ * waits.  Queries of tables with row security are left out, and of temporary tables.  Returns true
+ * if the query is in the sample now and recall should be measured with the sample.
  */
 extern bool grnnd_offer_query(IndexScanDesc scan, const GrnndIndex *ix);
 /*

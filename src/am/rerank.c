@@ -149,8 +149,9 @@ read_rows(IndexScanDesc scan)
 }
 
 /*
- * Moves a node's TIDs into results.heap, and reads their rows unless `of` is exact.  The chain goes
- * back into `unread`.  Returns at least one candidate, without TIDs for invisible rows.
+ * Moves the current TIDs of a node into results.heap, and reads their rows unless `of` has an exact
+ * value.  The node's chain is put back into `unread`.  Returns the number of candidates, at
+ * least one: a candidate without TIDs takes the place of invisible rows.
  */
 static uint32
 put_tids(IndexScanDesc scan, const ScanCandidate *of)

@@ -11,8 +11,10 @@
 typedef struct GrnndRowElements GrnndRowElements;
 
 /*
- * Opens a table for reading arrays, as the current user; NULL: no column is an array.  snapshot
- * NULL: all versions of a TID, whose TOASTed arrays count as many elements.
+ * Opens the table of an index for reading arrays.  Returns NULL if no filter column is an array.
+ * Index expressions run with the current user's privileges.  snapshot: selects the rows; NULL:
+ * reads all versions of a TID, dead ones too, and combines their elements; an array stored outside
+ * its row then counts as having many elements.
  */
 extern GrnndRowElements *grnnd_elements_begin(Relation index, const GrnndAttrs *attrs,
 											  Snapshot snapshot);

@@ -40,8 +40,10 @@ extern uint32 grnnd_sample_pages(const GrnLayout *l);
 /* Adds a row to a page under construction.  Returns false if the page is full. */
 extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnEdge *row);
 /*
- * Copies sample rows that pass by signature, palloc'd, page by page until GRNND_ENOUGH_ROWS.
- * whole: all pages, failing rows at the arrays' ends.  *share: of rows that pass, never 0.
+ * Copies sample rows whose signatures pass a filter, without signatures, palloc'd.  Reads page by
+ * page until it has GRNND_ENOUGH_ROWS rows.  whole: reads all pages, and adds failing rows at the
+ * arrays' ends.  Ids may be stale, as a search's candidates may be.  *share: estimated share of
+ * rows that pass, never 0.
  */
 #define GRNND_ENOUGH_ROWS 64
 extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole,

@@ -23,8 +23,10 @@
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
 
 /*
- * Makes malloc keep memory that scans free, which glibc would return from 128 kB on: a third of the
- * time of a scan of 6,000 listed rows.  Freeing a mapped block raises its thresholds.
+ * Makes malloc keep the memory that scans free.  By default glibc returns free memory at the
+ * heap's end to the kernel from 128 kB on.  A search of a few thousand candidates uses more, so
+ * each query would request its pages again: a third of the time of a scan of a list of 6,000 rows.
+ * Freeing a mapped block raises both thresholds of glibc to the block's size.
  */
 static void
 keep_freed_memory(void)

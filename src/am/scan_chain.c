@@ -12,8 +12,9 @@
 #include "am/test_point.h"
 
 /*
- * How often in a row a chain may lead to an equal foreign record: more is damage, or a standby,
- * where slots may be reused at once.
+ * Limit of how often in a row a chain may lead to an equal foreign record.  Vacuum removes a
+ * record from its chain before freeing the record, and the slot is not reused during the scan.  So
+ * more repetitions mean damage, or a standby, where slots may be reused at once.
  */
 #define MOST_TIMES 8
 

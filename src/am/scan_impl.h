@@ -246,8 +246,9 @@ extern bool grnnd_reads_all(const GrnndScan *so);
 /* ---- scan_rows.c ---- */
 
 /*
- * Reads a row and the operator's value; false: invisible or NULL.  *dead: to every
- * snapshot.  grnnd_end_reading() releases the page, grnnd_end_reader() the rest.
+ * Reads a row of the table, and computes the operator's value.  Returns false if the snapshot does
+ * not see the row, or if the value is NULL.  *dead: no snapshot sees the row.  grnnd_end_reading()
+ * releases the row's page, and grnnd_end_reader() what survives rescans.
  */
 extern bool grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value, bool *dead);
 extern void grnnd_end_reading(GrnndScan *so);
@@ -284,8 +285,9 @@ extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, con
 /* ---- scan_filter.c ---- */
 
 /*
- * Begins the search the cheapest way; unless by a list, the caller offers entry points.  NULL:
- * reading all rows is cheaper.  most_visits: the price of that, 0: not allowed.
+ * Begins the search with params, in the cheapest way if there is a filter, and sets further fields
+ * of params.  Unless the way is a list, the caller must offer the entry points.  Returns NULL if
+ * reading all rows in turn is cheaper.  most_visits: the price of that, in visits; 0: not allowed.
  */
 extern GrnSearch *grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params,
 								  uint64 most_visits);
@@ -381,8 +383,9 @@ extern void grnnd_note_quals(IndexScanState *node);
 extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
 
 /*
- * Rows that LIMIT and OFFSET ask of the plan node; 0: all, or unknown.  *filtered: by a
- * filter.  *rows: that pass it, by statistics; 0: unknown.
+ * Number of rows that LIMIT and OFFSET ask of the plan node with these ORDER BY keys; 0: all rows,
+ * or unknown.  *filtered: the plan node drops rows by a filter.  *rows: so many rows pass the
+ * filter, by the planner's statistics; 0: unknown.
  */
 extern uint64 grnnd_limit(ScanKey keys, bool *filtered, double *rows);
 
@@ -436,8 +439,10 @@ extern void grnnd_rerank_begin(IndexScanDesc scan);
 /* Adds a node whose rows are to be read. */
 extern void grnnd_rerank_add(GrnndScan *so, ScanCandidate *r);
 /*
- * Reads rows by their likely bounds until the nearest in results.heap is likely nearer than all
- * unread.  A record without visible rows gets a candidate without TIDs.
+ * Reads rows of the table in the order of their likely bounds, until the nearest candidate in
+ * results.heap is likely nearer than all unread rows, or all rows are read.  Nodes with exact
+ * vectors are not read.  A record without a row visible to the snapshot gets a candidate without
+ * TIDs.
  */
 extern void grnnd_rerank(IndexScanDesc scan);
 /* Makes a candidate from grnnd_rerank() in so->results.heap current, and frees the candidate. */

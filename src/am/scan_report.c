@@ -37,8 +37,10 @@ static struct
 }			last;
 
 /*
- * A hidden portal that makes DISCARD ALL forget the last scan: it drops all portals and calls no
- * other hook.  It looks like a finished held cursor's, to outlive transactions.
+ * A hidden portal that makes DISCARD ALL forget the last scan.  DISCARD ALL drops all portals,
+ * and a portal's cleanup is the only hook that it calls.  The portal looks like a finished held
+ * cursor's, so it outlives transactions.  (PORTAL_NEW does not do: minor releases of late 2026 end
+ * new portals after an error, and leave new portals alone in DISCARD ALL.)
  */
 static Portal reminder;
 

@@ -34,8 +34,10 @@ node_pages(const GrnndScan *so)
 }
 
 /*
- * Visits that cost as much as the rest.  A dead record costs the rest its share of a page.  With
- * stand-ins the rest reads most rows, so searches go on unless nodes are dead.
+ * Number of visits that cost as much as the rest.  A dead record, or a node without rows for this
+ * scan, costs the rest only its share of a page.  So with all records dead the rest costs as much
+ * as visits of all pages.  With stand-ins the rest reads most rows from the table, so the search
+ * goes on unless nodes are dead.
  */
 static uint64
 rest_visits(const GrnndScan *so)

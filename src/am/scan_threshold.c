@@ -329,8 +329,9 @@ rounding(double of)
 }
 
 /*
- * The greatest distance that passes a condition: infinity without limit, minus infinity for hardly
- * any.  Slightly larger for a similarity, whose condition rounds.
+ * The greatest distance that passes a condition.  Infinity: no limit, or unknown.  Minus infinity:
+ * hardly any row passes.  For a similarity the result is slightly larger, because the executor's
+ * condition rounds too, and rounding may let a row pass.
  */
 static double
 greatest_distance(const Threshold *t)

@@ -220,8 +220,10 @@ is_set_by_client(const char *name)
 }
 
 /*
- * Runs define() for the `n` settings of these names.  An option of the connection may have set a
- * placeholder, which the server then refuses: files' and roles' values would be lost.
+ * Runs define(), which must define the `n` settings of these names.  Before a setting is
+ * defined, an option of the connection may set a placeholder, and the server then forgets the
+ * values of configuration files and of the role.  When the setting is defined, the server refuses
+ * the option of a user without superuser rights, and the default would count.
  */
 void
 grnnd_define_superuser_settings(void (*define) (void), const char *const *names, int n)

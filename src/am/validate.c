@@ -242,8 +242,9 @@ is_vector(Oid opfamily, Oid type, List *functions)
 }
 
 /*
- * Refuses operators that an index would use wrongly.  Dependencies are core's: hard on the class if
- * created with it, else soft on the family.
+ * Refuses operators that an index would use wrongly.  Operators and functions keep the
+ * dependencies set by PostgreSQL's core: a hard dependency on the operator class if created with
+ * it, and a soft one on the family if added later.
  */
 void
 grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)

@@ -61,8 +61,11 @@ static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
 #define BISECTIONS 20			/* precision: a millionth of the way from one width to the next */
 
 /*
- * The fraction of the way from width i to the next at which falling values y reach `wanted`, by a
- * monotonic cubic: in narrow clusters a straight line promises too much.
+ * The fraction (0 to 1) of the way from width i to the next at which the falling values y reach
+ * `wanted`.  In narrow clusters misses fall faster at larger widths, and a straight line from .24
+ * to .02 would promise half of the misses halfway.  So a cubic interpolates, with the slope of the
+ * values before at its begin and of the values behind at its end, limited so that the cubic stays
+ * monotonic.
  */
 static double
 share_between(const double *y, int i, double wanted)
@@ -146,8 +149,10 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
 }
 
 /*
- * The deviation of a recall of ten rows by `queries` queries.  Rows near each other are missed
- * together: variance 1.7 to 2.4 times at .93 to .95, 1.3 to 1.6 at .98, 1.1 at .99.
+ * The standard deviation of a recall of ten rows measured by `queries` queries.  Rows near each
+ * other are missed together: the variance between queries is 1.7 to 2.4 times the variance of
+ * independent misses at recall .93 to .95, 1.3 to 1.6 times at .98, and 1.1 times at .99
+ * (test/bench/recall/results.md).
  */
 double
 grnnd_recall_chance(double recall, uint32 queries)
@@ -158,8 +163,9 @@ grnnd_recall_chance(double recall, uint32 queries)
 }
 
 /*
- * The width for a recall even if the measurement was lucky: of a recall larger by one standard
- * deviation, as targets must not be missed half of the time.
+ * The width at which a recall is reached even if the measurement was lucky.  The curve contains
+ * chance, and a recall target must not be missed half of the time.  So the function looks up a
+ * recall larger by one standard deviation of the measurement.
  */
 static double
 cautious_width(const GrnRecallCurve *curve, int c, double recall)
@@ -168,8 +174,10 @@ cautious_width(const GrnRecallCurve *curve, int c, double recall)
 }
 
 /*
- * The width for the nearest row, without a curve of its own: the ratio of its misses to those of
- * the ten nearest gives the recall to look up.
+ * The width at which the nearest row is found with a recall.  The nearest row has no curve of its
+ * own, because one row a query would give a measurement with ten times the variance.  The
+ * estimated ratio of its misses to the misses of the ten nearest gives the recall of ten rows to
+ * look up.
  */
 static double
 width_of_first(const GrnndNotes *notes, double recall)
@@ -231,8 +239,10 @@ grnnd_curve_recall(const GrnndNotes *notes, double ids, double ef)
 }
 
 /*
- * Lower bound of a default width, whatever the curve: its queries were rows, and other queries find
- * less.
+ * Lower bound of a default width, whatever the curve.  The curve was measured with rows of the
+ * index as queries.  Queries that are less similar to the rows find less at the curve's widths,
+ * which cannot be known in advance.  So a default search keeps at least as many candidates as real
+ * data need for such queries.
  */
 static uint32
 least_width(double rows)

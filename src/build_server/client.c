@@ -409,8 +409,9 @@ put_taken(Remote *r, GrnSegment segment, uint64_t offset)
 }
 
 /*
- * Sends rows as they come, in frames of the smallest exact form.  A frame without rows keeps both
- * hosts waiting for each other.
+ * Sends rows as rows become complete, in frames of the smallest form that holds all rows of the
+ * frame.  If no rows come for a while, sends a frame without rows: the frame keeps the other host
+ * waiting, and an answer shows that the other host is alive.
  */
 static bool
 put_rows(Remote *r, const GrnRows *rows)

@@ -80,8 +80,10 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 }
 
 /*
- * Were the GPU's digests too coarse to tell rows apart?  By the lists of a sample, neighbors are
- * very near beside the distance from the mean; equal rows do not count.
+ * Whether the GPU's digests, of at most 11 bits a value, are too coarse to have told the rows
+ * apart.  Digests are too coarse if neighbors are very near each other compared with the rows'
+ * distance from the mean.  The test takes the distances in the lists of a sample of rows, and
+ * ignores equal rows.
  */
 static bool
 too_coarse(const GrnGraphJob *job)

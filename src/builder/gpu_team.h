@@ -45,8 +45,9 @@ typedef struct GrnTeamStep
 } GrnTeamStep;
 
 /*
- * Starts item() for 0 .. nitems - 1 on all usable devices, `handles` threads each.  A device that
- * fails gives its item back.
+ * Starts item() for 0 .. nitems - 1, in ascending order, on all usable devices.  Each device has
+ * `handles` threads, and each thread has a handle of its own.  A device that fails gives its item
+ * back and takes no more items.
  */
 extern void grn_team_start(GrnTeamStep *step, GrnTeam *team, int handles, size_t nitems,
 						   GrnBeginFn begin, GrnItemFn item, void *ctx);

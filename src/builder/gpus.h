@@ -17,8 +17,9 @@ typedef struct GrnDeviceChoice
 } GrnDeviceChoice;
 
 /*
- * Opens all GPUs of the choice.  *gpu: the first, or NULL for the processor; `name` describes
- * them.  Errors: 22023, grn_gpu_refused().
+ * Opens all GPUs of the choice.  Sets *gpu to the first, or to NULL if the processor builds, and
+ * `name` to a description of the devices.  Errors: SQLSTATE 22023, and the errors of
+ * grn_gpu_refused() if the choice demands a GPU.
  */
 extern bool grn_device_open(const GrnDeviceChoice *choice, int threads,
 							const GrnHost *host, GrnGpu **gpu, char *name,

@@ -73,8 +73,9 @@ use_more(GrnArena *a, const GrnArena *other)
 }
 
 /*
- * Lays out the workspace and returns its bytes.  The steps run in sequence and share bytes, but for
- * arrays left to the next.
+ * Lays out the workspace and returns its size in bytes.  The fit of the projection, the cut, the
+ * builds of parts and the merge run in sequence.  So their arrays share the same bytes, except
+ * arrays that a step leaves for the next step.
  */
 static size_t
 lay_out_series(GrnPartsBuild *p, Series *s, void *workspace)
@@ -104,8 +105,10 @@ lay_out_series(GrnPartsBuild *p, Series *s, void *workspace)
 }
 
 /*
- * Begins or ends random reads of an array on a disk: without this hint the kernel reads more around
- * each page and drops pages that are needed.
+ * Begins or ends the time of random reads of an array on a disk.  Cells come from a sample, the
+ * rows of a part lie in several places, and the merge goes from a row to its neighbors.  Without
+ * this hint the kernel would read more pages around each requested page, and drop pages that are
+ * needed next.
  */
 static void
 read_scattered(const GrnPartsBuild *p, const void *begin, const void *end, bool scattered)

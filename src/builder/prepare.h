@@ -15,9 +15,10 @@ typedef struct GrnPrepared
 } GrnPrepared;
 
 /*
- * Checks rows in memory for finite values and norms in range, and writes GrnScales.  order: [n] row
- * of each rank, or NULL.  hashes: [n] for duplicates, or NULL.  Errors: 22000 with the row's number
- * from 1, 22003.
+ * Checks rows in memory, in the order of collection, for values that are not finite and for norms
+ * out of range.  Writes a GrnScale behind each scaled row.  order: [n] row of each rank, so that
+ * the result does not depend on the order of collection, or NULL.  hashes: [n] for
+ * grn_find_duplicates(), or NULL.  Errors: SQLSTATE 22000 with the row's number from 1, and 22003.
  */
 extern bool grn_prepare(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, GrnParallel *parallel,
 						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);

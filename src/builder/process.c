@@ -24,8 +24,9 @@ has_leader(void)
 }
 
 /*
- * A builder ends with its leader, survives the group's interrupt, as the leader reports its own
- * cancel, and is killed first if memory runs out.
+ * A builder must not outlive its leader.  A builder must survive the interrupt that reaches the
+ * leader's process group, because the leader reports its own cancel first and then kills the
+ * builder.  If memory runs out, the kernel must kill the builder before other processes.
  */
 static void
 set_up_process(void)

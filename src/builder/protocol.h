@@ -53,8 +53,10 @@
 typedef enum GrnSegment
 {
 	/*
-	 * Rows as collected: [n] of row_bytes: a stored vector in the metric's form, then zeroes, where
-	 * the builder writes a scale.
+	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes each row as a stored
+	 * vector of GrnBuildSpec.form, in the form that the metric compares (cosine: of length 1), and
+	 * fills the rest of row_bytes with zeroes.  For scaled rows the builder writes the scale there
+	 * (graph/rows.h).
 	 */
 	GRN_SEG_VECTORS = 0,
 	GRN_SEG_ORDER,				/* uint32 [n]: for each rank by heap TID, the row's number in

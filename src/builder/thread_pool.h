@@ -9,8 +9,9 @@
 typedef struct GrnPool GrnPool;
 
 /*
- * Starts a pool of nthreads threads, the caller's among them, or as many as start.  Callers' loops
- * take turns.  NULL: memory is short.
+ * Starts a pool of nthreads >= 1 threads, with the caller's thread as the first.  The pool has
+ * fewer threads if the system starts fewer.  Loops of several callers take turns in order of
+ * arrival.  Returns NULL only if memory is short.
  */
 extern GrnPool *grn_pool_start(int nthreads);
 extern GrnParallel *grn_pool_parallel(GrnPool *pool);

@@ -117,8 +117,9 @@ grn_gpu_source(const GrnRows *rows)
 }
 
 /*
- * Digests of bits are the rows up to GRN_GPU_MOST_BITS; rows of few bits have exact bytes, as no
- * digest is shorter.
+ * Digests of bits are the rows themselves.  Up to GRN_GPU_MOST_BITS bits such digests take no more
+ * memory than projected digests.  Rows of few bits have byte digests, because bytes are exact for
+ * these rows and no digest is shorter.
  */
 bool
 grn_has_bit_digests(const GrnRows *rows)

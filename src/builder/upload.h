@@ -9,8 +9,9 @@
 #include "graph/rows.h"
 
 /*
- * Copies rows to the GPU, by a buffer for scattered or scaled rows or foreign forms.  progress: of
- * the enclosing step, or NULL.
+ * Copies rows to the GPU for a build.  A buffer on the host collects rows that are scattered or
+ * scaled, or whose form no device takes.  The device itself expands rows of shorter forms.
+ * progress: the progress of the enclosing step, or NULL.
  */
 extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
 							   GrnGpuError *err);

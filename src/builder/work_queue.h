@@ -44,8 +44,9 @@ struct GrnQueue
 };
 
 /*
- * Makes a queue of items 0 .. nitems - 1, for `most` threads in `groups` groups.  False: memory is
- * short.  grn_queue_end() follows.
+ * Makes a queue of items 0 .. nitems - 1, taken in ascending order, with room for `most` threads in
+ * `groups` groups.  Returns false if memory is short; then no thread can be started.  The caller
+ * must call grn_queue_end() in either case.
  */
 extern bool grn_queue_begin(GrnQueue *queue, size_t nitems, int groups, int most,
 							const GrnQueueWork *work);

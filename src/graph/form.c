@@ -160,7 +160,7 @@ f16_store_fitted(const float *x, size_t n, uint8_t *out)
 		f16_store_scaled(x, n, 1, out);
 		return;
 	}
-	/* The largest number becomes 2^14 .  2^15.  Scaling by a power of two does not round. */
+	/* The largest number becomes 2^14 ..  2^15.  Scaling by a power of two does not round. */
 	frexpf(most, &exponent);
 	exponent -= 15;
 	f16_store_scaled(x, n, ldexpf(1, exponent > -126 ? exponent : -126), out);
@@ -447,8 +447,10 @@ grn_pack_bits(const float *x, size_t n, uint8_t *out)
 }
 
 /*
- * Computes the distance by counts of ones.  The larger factor comes first: a compiler that fuses a
- * product and a sum would round each order differently.
+ * Computes the distance from the numbers of ones that only a has, that only b has, and that
+ * both have.  With equal factors the number of different bits is enough.  The larger factor
+ * comes first, because a compiler that fuses a product and a sum, as for 64-bit Arm, would
+ * round differently for each order.
  */
 static float
 bits_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n)

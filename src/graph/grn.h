@@ -38,8 +38,9 @@ typedef struct GrnGraphParams
 } GrnGraphParams;
 
 /*
- * Returns the default degree outside an index: as many distances a query as other graphs of degree
- * 32.  Of an index pages decide: grn_default_degree().
+ * Returns the default degree of a graph outside an index.  With this degree a query computes
+ * about as many distances as in other graphs of degree 32.  Rows of many dimensions fill only
+ * a share of the list.  For an index pages decide: grn_default_degree().
  */
 static inline uint32_t
 grn_bare_degree(uint32_t dim)
@@ -63,8 +64,9 @@ grn_least_fine(uint32_t dims)
 }
 
 /*
- * Runs fn(arg, worker, begin, end) over pieces of [0, n), of `grain` items at most, on nworkers
- * threads, to the end.  No result may depend on the worker.
+ * Runs fn(arg, worker, begin, end) over disjoint pieces of [0, n), each of at most grain items, on
+ * nworkers threads (worker < nworkers), and returns at the end of the last piece.  Threads take
+ * pieces dynamically, so no result may depend on the worker that processes a piece.
  */
 typedef void (*GrnRangeFn) (void *arg, int worker, size_t begin, size_t end);
 typedef struct GrnParallel
@@ -113,8 +115,11 @@ typedef struct GrnMisses
 } GrnMisses;
 
 /*
- * By width w, the contrast of the curve's queries, also on disk: the logarithm of the ratio of
- * distances of the w-th and (w / 4)-th nearest found; of rows a mean, of scans' queries the least.
+ * By width, the contrast of the curve's queries: of rows a geometric mean, of queries of scans the
+ * least.  Also stored on disk.  The contrast of a search of width w is the logarithm of the ratio
+ * of the distances of the w-th and the (w / 4)-th nearest rows found.  A query far from all rows
+ * has little contrast: many rows are nearly as near as the nearest ones, and a search of a given
+ * width finds fewer of those.
  */
 #define GRN_CONTRAST_PART 4
 typedef struct GrnContrast
@@ -130,8 +135,10 @@ typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
 							   uint64_t total);
 
 /*
- * Cells of a power diagram.  Row x is at home in cell a of the least |x - center|^2 + weight, and a
- * guest of the second, b, if the difference times across[a][b] is at most border.
+ * Cells of a power diagram, which a build in parts uses to divide rows.  Row x is at home in
+ * the cell a with the least |x - center|^2 + weight.  Let b be the cell with the second least
+ * sum.  x is a guest of b if (sum of b - sum of a) * across[a][b], the distance from the plane
+ * between both cells in a's unit, is at most border.
  */
 typedef struct GrnCells
 {

@@ -20,8 +20,9 @@
 #include "graph/grn.h"
 
 /*
- * All metrics: X(NAME, number, name).  `number` is on disk and never changes; `name` ends
- * grnnd_internal_metric_name() and is for grnnd_paper --metric.
+ * All metrics: X(NAME, number, name).  GRN_NAME is the constant.  `number` is the constant's
+ * value on disk and must never change.  `name` is the argument of grnnd_paper --metric, and
+ * the end of the name of the operator classes' support function grnnd_internal_metric_name().
  */
 #define GRN_METRICS(X) \
 	X(L2, 1, l2)				/* Euclidean distance */ \

@@ -92,8 +92,9 @@ best_step(const float *u, size_t n, double norm2, uint32_t bits)
 }
 
 /*
- * Computes the levels of u [n], padded to a multiple of ALIGN, into zeroed bytes.  inverse: 1 /
- * step.  *uc: product of u and levels less their middle; *cc: their square.
+ * Computes the levels of numbers u [n], padded with zeros to a multiple of ALIGN.  The bytes
+ * of levels must be zero.  inverse: 1 / distance between two levels.  *uc: inner product of u
+ * and the levels minus their middle.  *cc: sum of squares of the levels minus their middle.
  */
 static void
 set_levels(uint32_t bits, const float *u, size_t n, float inverse, uint8_t *levels, double *uc, double *cc)

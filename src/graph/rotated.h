@@ -49,8 +49,10 @@ extern void grn_rotated_shift_products(void *query, float by, float times_head);
 extern float grn_rotated_norm2(const uint8_t *stored);
 extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
 /*
- * Returns the squared distance of a row of norm2 and its stored vector: the difference of norms, as
- * the error is perpendicular.  It rounds, and may be negative.
+ * Returns the squared distance between a row of squared norm norm2 and the row's stored
+ * vector.  The error is perpendicular to the row, so the squared distance is the difference of
+ * both squared norms.  The result has an error of some roundings of norm2, and may be negative
+ * if row and stored vector are nearly equal.
  */
 extern double grn_rotated_error2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
 /* Return the squared distance and the inner product of a prepared query and a stored vector. */

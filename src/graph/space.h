@@ -115,8 +115,9 @@ grn_append_scale(float *x, size_t n, double unit, float power)
 }
 
 /*
- * The norm unit is the power of two above the median of nonzero norms: independent of order, and
- * division does not round.  Norms are counted by octaves.
+ * A build's norm unit is the power of two above the median of all nonzero norms.  The median
+ * does not depend on the order of the rows, and division by a power of two does not round.  To
+ * find the median, norms are counted by octaves: by the next larger power of two.
  */
 #define GRN_OCTAVES 256
 #define GRN_NO_OCTAVE (-1)		/* the norm counts as zero or is not finite */
@@ -140,8 +141,9 @@ grn_place(float *x, size_t n, double unit, float power)
 #define GRN_POWER_ROWS 1024
 
 /*
- * Returns the power of places that suits random rows x [n][stride], dim each (space.c), or `usual`
- * for few or equally long rows.  work: [n * n].
+ * Returns the power of places that suits rows drawn at random: near neighbors in the space lead
+ * from one row to another that the same query wants (space.c).  x: [n][stride], dim values each.
+ * work: [n * n] floats.  Returns `usual` for few rows or rows of about equal length.
  */
 extern float grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_t dim,
 							  double unit, float usual, float *work, GrnParallel *parallel);

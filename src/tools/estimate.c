@@ -227,8 +227,9 @@ sampled_form(Estimate *e)
 /* ---- the estimate ---- */
 
 /*
- * Computes the space of filter columns: lists' records, pages, bytes of ATTRS.  Lists are taken as
- * equally long, of arrays as many as allowed.
+ * Computes the space of filter columns: records of lists, pages, and bytes of ATTRS behind the
+ * values.  All lists of a column are assumed to have equal lengths, and the elements of an array to
+ * have as many lists as elements may have.
  */
 static void
 add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)

@@ -39,8 +39,9 @@ typedef struct GrnndRowGraph
 /* ---- row_graph_rows.c ---- */
 
 /*
- * Reads rows as the user: vectors into VECTORS, names or stand-ins' values into TIDS, longer ones
- * in ATTRS.  build.rows 0: no vectors, no build.
+ * Reads the rows as the user: vectors into VECTORS, row names into TIDS.  For a type with stand-ins
+ * TIDS holds the values, too.  Data of more than 8 bytes lies in ATTRS.  If no row has a vector,
+ * build.rows is 0 and the build is not begun.
  */
 extern void grnnd_row_graph_collect(GrnndRowGraph *g);
 /* Returns the name of a row: ctid or key. */

@@ -202,8 +202,9 @@ extern bool grnnd_class_rank(const GrnSigBook *book, uint16 class, uint32 *rank)
 extern uint32 grnnd_list_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
 							   const uint8 *values, const uint8 *elements, uint32 *ranks);
 /*
- * By what the row may be in lists if its elements are unknown.  0: only in *rank's list.  Else the
- * bits of an array, which exclude lists (grnnd_bits_allow()).
+ * Tells which lists a row may be in if the row's elements are unknown.  0: the row can only be
+ * in the list of *rank.  Otherwise returns the bits of an array's elements, which exclude the
+ * lists of some ranks (grnnd_bits_allow()).
  */
 extern uint64 grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
 								const uint8 *values, uint32 *rank);
@@ -216,7 +217,11 @@ extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, u
  */
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
-/* Most rows in lists of an array column: the index grows by 5%, or a list row for each row. */
+/*
+ * Returns the most rows that the lists of an array column have, for a table of `rows` rows:
+ * the column makes the index at most 5% larger, or has one list row for each row of the table.
+ * A record of a list takes as many bytes as a node's record.
+ */
 #define GRNND_ELEMENT_LISTS 0.045
 static inline double
 grnnd_most_listed(const GrnLayout *l, double rows)
@@ -262,12 +267,18 @@ typedef struct GrnndRanks
  */
 extern uint32 grnnd_filter_choices(const GrnndFilter *filter, uint32 i);
 /*
- * Writes the ranges of ranks that test i allows, ascending and disjoint, and the column.  Returns
- * their number, or 0 if above `most` or if ranks or lists do not serve.
+ * Writes the ranges of ranks that test i allows (for a range: all range tests of the column
+ * together), ascending and disjoint, and the column.  Returns their number, at most `most`.
+ * Returns 0 if there are more, or if the kind of test allows no ranks, or if an element has no
+ * list.
  */
 extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *column,
 								 GrnndRanks *ranks, uint32 most);
-/* Whether these ranks exclude all rows that the column's signatures exclude.  False for arrays. */
+/*
+ * Whether the ranks from grnnd_filter_ranks() exclude all rows that signatures of the column
+ * exclude.  False for arrays, whose signature also has the remaining elements, and if the
+ * column has a test that is not a range beside test i.
+ */
 extern bool grnnd_ranks_cover(const GrnndFilter *filter, uint32 i);
 
 #endif							/* GRNND_ATTRIBUTE_H */

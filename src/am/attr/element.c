@@ -34,7 +34,11 @@ element_hashes(const GrnndAttr *attr, Datum array, uint32 *nhashes)
 	return hashes;
 }
 
-/* The lowest six bits are the key's bit and the class's end, so a key excludes classes. */
+/*
+ * The six lowest bits of the hash choose the key's bit, and are the lowest six bits of the
+ * class.  The key therefore tells whether an array may have an element of a class.  The upper
+ * ten bits of the class mix all bits of the hash.
+ */
 #define KEY_BITS 64
 
 static uint16
@@ -217,8 +221,10 @@ grnnd_bits_allow(uint64 bits, uint32 rank)
 }
 
 /*
- * The most frequent classes get no list until the rest are within grnnd_most_listed().  Below
- * LEAST_LEFT_OUT no other access path serves; above MOST_LISTED the graph is faster.
+ * The most frequent classes get no list, until the remaining lists are within the budget of
+ * grnnd_most_listed().  A class below the frequency LEAST_LEFT_OUT always gets a list, because
+ * no other access path is good for so few rows.  A class above MOST_LISTED never gets a list,
+ * because the graph is faster.
  */
 #define LEAST_LEFT_OUT 0.005
 #define MOST_LISTED 0.25

@@ -118,8 +118,9 @@ run_build(GrnndBuild *build)
 		grnnd_note_no_gpu();
 
 	/*
-	 * From here on the builder only reads the checked result.  Without groups to make it is
-	 * released, and ends while pages are written.
+	 * From here on the builder only reads the result, so a checked result stays valid.  If the
+	 * builder has no groups to make, the builder is released now.  Its end, with the end of its
+	 * device context, then runs while pages are written.
 	 */
 	build->holds_builder = builder->pid != 0 && build->spec.sig_bytes > 0;
 	if (!build->holds_builder)

@@ -7,8 +7,9 @@
 #include "am/grnnd.h"
 
 /*
- * Of grnnd_build_server's library: sets spec->remote and returns a connection string.  Errors:
- * 42704 (no server or mapping), 2F003 (no password).
+ * grnnd_find_build_server() of the library of grnnd_build_server.  Sets spec->remote and returns a
+ * connection string of libpq.  Errors: 42704 if there is no such server or user mapping, 2F003 if
+ * the mapping lacks a password.
  */
 typedef char *(*GrnndFindServerFn) (const char *name, GrnBuildSpec *spec);
 

@@ -129,8 +129,10 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->keep = layout_of(build);
 	spec->fit_rows = grnnd_fit_rows(build->dim);
 	/*
-	 * Recall of sketches says little about rows, and queries of few bits take the builder long: the
-	 * leader measures recall at the end (grnnd_measure_build()).
+	 * The recall of sketches says little about the recall of rows.  And the preparation of queries
+	 * for few bits of many dimensions is too slow for the builder: 8 queries took half as long as
+	 * the rest of the build.  So the leader measures recall at the end, from the table and the
+	 * pages (grnnd_measure_build()).
 	 */
 	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
 	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,

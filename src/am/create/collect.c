@@ -364,8 +364,9 @@ compare_runs(const void *a, const void *b)
 }
 
 /*
- * Finds runs of rows in equal or following blocks, disjoint but for blocks that chunks
- * split.  Returns them in order, as first block << 32 | first row.
+ * Finds runs.  In a run, each row's block equals the block of the row before, or follows that
+ * block.  Runs have no blocks in common, except a block whose rows are split between two chunks.
+ * Returns the runs in ascending order, each as first block << 32 | first row.
  */
 static uint64 *
 find_runs(const uint64 *tids, uint32 n, size_t *nruns)

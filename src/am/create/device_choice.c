@@ -18,7 +18,11 @@
 								 * multiple of the graph's */
 #define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* for the projection, once, on a single core */
 
-/* Figures of this transaction's builds: many partitions share one start of a GPU. */
+/*
+ * Figures of this transaction's builds so far.  A transaction may build an index on each of many
+ * partitions.  Each partition may be too small to pay for the start of a GPU, but all partitions
+ * together share a single start.
+ */
 static struct
 {
 	TimestampTz start;			/* identifies the transaction */

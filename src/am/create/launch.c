@@ -58,8 +58,10 @@ begin_silence(GrnndSilence *s)
 }
 
 /*
- * Adds the time since the last check.  Returns whether the silence has reached grnnd.build_timeout.
- * A check adds two beats and half of the timeout at most: the machine may have paused.
+ * Adds the time since the last check to the silence.  Returns whether the silence has reached
+ * grnnd.build_timeout.  A single check adds at most two beats and at most half of the timeout: if
+ * the whole machine was paused, the builder could send nothing meanwhile, and still gets the rest
+ * of the timeout.
  */
 static bool
 silence_lasts(GrnndSilence *s)
@@ -196,8 +198,9 @@ invalid_message(GrnndBuilder *b, const char *what)
 /* ---- sending ---- */
 
 /*
- * Sends a message, with a descriptor if fd >= 0.  Waits for room unless `optional`.  If the builder
- * has ended, only b->broken is set: its messages may be unread.
+ * Sends a message, with a descriptor if fd >= 0.  If the socket is full, the function waits for
+ * room, or returns false if `optional`.  If the builder has ended, the function only sets
+ * b->broken, because messages of the builder may still be unread.
  */
 static bool
 send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
@@ -306,8 +309,9 @@ grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
 /* ---- receiving ---- */
 
 /*
- * Makes text of the builder, perhaps cut or from another host, valid: otherwise bytes outside ASCII
- * become '?', or the NOTICE would be an error.
+ * Makes text of the builder valid in the server's encoding.  The text may come from another host,
+ * in any encoding, and may be cut at any byte.  If the text is invalid, each byte outside ASCII
+ * becomes '?'.  Invalid text would make the NOTICE itself an error.
  */
 static void
 make_valid_text(char *text, Size size)

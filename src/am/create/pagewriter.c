@@ -214,9 +214,10 @@ grnnd_wal_ahead(GrnndWalAhead *ahead)
 }
 
 /*
- * Makes the pages durable, which the checkpointer does not know.  WAL suffices unless a checkpoint
- * began since; without WAL the transaction's end syncs a new permanent relation, but unlogged ones
- * must survive a clean shutdown.
+ * Makes the pages durable.  The checkpointer does not know pages written past shared buffers.  With
+ * WAL, the WAL suffices unless a checkpoint has begun since the writer began; after a checkpoint
+ * the pages must be synced now.  Without WAL, the end of the transaction syncs a new permanent
+ * relation.  Unlogged relations must survive a clean shutdown.
  */
 void
 grnnd_writer_finish(GrnndPageWriter *w)

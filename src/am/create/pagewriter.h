@@ -38,8 +38,9 @@ extern void grnnd_writer_end(GrnndPageWriter *w);
 extern void grnnd_writer_finish(GrnndPageWriter *w);
 
 /*
- * WAL segments created ahead, in memory of all writers: filling one with zeros would make all
- * processes wait for one.
+ * WAL segments that several processes create ahead of need.  A new segment must be filled with
+ * zeros and synced.  Otherwise the first process that needs the segment would do so while all
+ * processes wait.  This struct lies in memory that all writers share.
  */
 typedef struct GrnndWalAhead
 {

@@ -38,8 +38,9 @@ expressions_parallel_safe(Relation index)
 }
 
 /*
- * Number of workers that may read the table.  maintenance_work_mem is no limit, because all share
- * one mapping; pages of TOASTed vectors count.
+ * Number of workers that may read the table beside the leader.  In contrast to PostgreSQL's rule
+ * for sorts, maintenance_work_mem does not limit the number, because all processes share the same
+ * mapping.  Pages of TOASTed vectors count like the table's own pages.
  */
 int
 grnnd_collect_workers(Relation heap, Relation index)

@@ -65,8 +65,11 @@ grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p)
 }
 
 /*
- * Makes the code of node id while an index fills: an insert must write complete edges, and neither
- * record nor edges need have the code, so it is made as the fit makes it.
+ * Makes the code of node id while fit_codes.c fills an index, as far as `ix` knows. An insert must
+ * write complete edges, but neither the neighbor's record nor other edges to the neighbor need
+ * have the code yet. So the code is made from the stored vector, as the fit does. (An insert that
+ * knows of the end of the fit makes codes from unrounded rows; such records exist only after all
+ * records have codes.)
  */
 void
 grnnd_code_while_filling(Relation index, const GrnndIndex *ix, uint32 id, uint8_t *code,
@@ -310,8 +313,10 @@ place_of(Places *p, uint32 id)
 }
 
 /*
- * Computes distances [v->count] of v's neighbors from v and the point, by rows that the search has
- * found; others are INFINITY or, if `all`, by codes or read now.  Returns false if v is gone.
+ * Computes the distances [v->count] of the neighbors of v, node id, from v and from the point, by
+ * rows of nodes that the search has found.  The other neighbors' distances are INFINITY, or if
+ * `all` is set estimated by codes, or without codes computed from rows that are read now.  Returns
+ * false if v is gone.
  */
 static bool
 measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, float *to_v,
@@ -351,8 +356,9 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 }
 
 /*
- * Finds which neighbors of e->v stay reachable without its edge: over[i]: by that neighbor, or by
- * the point (GRN_INVALID_ID).  one_way[i]: has no edge back.
+ * Finds which neighbors of node e->v remain reachable without an edge from e->v: over[i] is
+ * another neighbor with an edge to neighbor i, or GRN_INVALID_ID if the point has the edge.
+ * one_way[i]: neighbor i is known to have no edge to e->v.
  */
 static void
 find_reached(GrnndNear *near, const GrnndEviction *e, bool *reached, bool *one_way, uint32 *over)

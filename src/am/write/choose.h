@@ -11,8 +11,9 @@
 #include "graph/stored/prune.h"
 
 /*
- * Records for one vector by signature; further rows share one more.  An update makes a good record,
- * and many values not many vertices.
+ * Records for one vector whose rows have different signatures.  Further rows share one more record
+ * for all signatures.  So an update of a filter column makes a record as good as the first, and
+ * many values do not make many vertices.
  */
 #define GRNND_MOST_SIGNED 2
 
@@ -40,8 +41,9 @@ extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndP
 typedef struct GrnndNear GrnndNear;
 
 /*
- * Searches for live nodes near p, visiting few dead ones; if an entry point lives it finds some.
- * ef 0: nodes are read when needed.  Keeps p and entries until grnnd_near_end().
+ * Searches for live nodes near p. The search visits few dead nodes, so live nodes behind dead nodes
+ * may be missed, but if an entry point lives, the search finds a live node. ef = 0: no search,
+ * nodes are read when needed. Keeps references to p and entries; end with grnnd_near_end().
  */
 extern GrnndNear *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 								  const GrnndEntries *entries);

@@ -29,8 +29,9 @@ extern void grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum);
 /* ---- fit_recall.c ---- */
 
 /*
- * Measures recall of a new index by rows of the table, in a share of the build's seconds, into its
- * report.  Returns the seconds; *curve has no queries if impossible.
+ * Measures the recall of an index that a build has just written, for a builder that could not. Uses
+ * rows of the table, takes a share of the seconds of the build, and writes the result into the
+ * build's report. Returns the seconds; *curve has no queries if nothing could be measured.
  */
 extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve);
 

@@ -130,8 +130,9 @@ grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 }
 
 /*
- * Fills rows with a reservoir sample.  False: too few are alive, while concurrent inserts have yet
- * to write smaller ids.
+ * Allocates rows and fills them with a reservoir sample. Returns false if too few rows are alive. A
+ * few may be missing: an insert that finds a fit due requests the fit while concurrent inserts have
+ * yet to write records of smaller ids.
  */
 static bool
 sample_rows(Fit *f)

@@ -581,8 +581,9 @@ find_due(const List *skipped, List **due, MemoryContext context)
 }
 
 /*
- * Runs a worker's step in a transaction: fits index oid, or finds due ones.  Errors are logged:
- * others go on.  False: do not try the step again.
+ * Runs a step of the worker in a transaction: fits the index oid, or with InvalidOid finds indexes
+ * that are due. An error is logged, because an index that cannot be fitted must not stop the rest.
+ * Giving way to a session is no error. Returns false if the step must not be tried again.
  */
 static bool
 run_step(Oid oid, bool claimed, const List *skipped, List **due)

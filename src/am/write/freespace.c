@@ -108,8 +108,9 @@ grnnd_page_room(Relation heap, const GrnndIndex *ix, Page page)
 }
 
 /*
- * Searches a page for a free slot.  True: `slot`, its page locked; *more: it has further
- * slots.  False; *more: slots for later.
+ * Searches a page (the first page of a spanning record) for a free slot. True: `slot` is filled,
+ * its page locked, and *more says whether the page has more slots. False: *more says whether the
+ * page has slots that can be used later.
  */
 static bool
 take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block,
@@ -162,8 +163,10 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 }
 
 /*
- * Finds a page with `wanted` bytes of room in the free space map, and marks it as full there for
- * other backends.  *tries: pages that may be read.  Or InvalidBlockNumber.
+ * Finds in the free space map a page of records with `wanted` bytes of room, and marks the page as
+ * full there, so that other backends try other pages. *tries: how many pages may still be read.
+ * Returns InvalidBlockNumber if the map names no such page, or if the tries found no page of
+ * records.
  */
 static BlockNumber
 claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size wanted, int *tries)

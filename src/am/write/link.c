@@ -417,8 +417,10 @@ add_planned(GrnndLink *link)
 }
 
 /*
- * Chooses the t->y that a full v gives up if it must take x.  Dead neighbors come last and get no
- * edge of x: vacuum keeps nodes behind them reachable.  False: none.
+ * Chooses the neighbor t->y that a full v gives up if v must take x, and plans x's edge to the
+ * neighbor.  Dead neighbors of v are the last choice (t->lost).  x gets no edge to a dead node,
+ * because the vacuum that frees the node might not find the edge; vacuum also keeps the nodes
+ * behind the dead node reachable.  Returns false if v gives up no neighbor.
  */
 static bool
 plan_forced(GrnndLink *link, const GrnRecord *v, Target *t)

@@ -8,8 +8,9 @@
 #include "am/write/edit.h"
 
 /*
- * Links to x from `from`: twins, chosen neighbors, then others.  x gets edges to the chosen
- * (grnnd_shares()).  At least one must link to x, against the rule if need be.
+ * Links to a node x from the nodes `from`: twins of x (nodes with the same vector), then the chosen
+ * neighbors of x, then further nodes.  x gets edges to the chosen neighbors (grnnd_shares()).  At
+ * least one node must link to x; if none gives up a neighbor by the usual rule, one has to.
  */
 typedef struct GrnndLinkPlan
 {

@@ -66,8 +66,9 @@ extern void grnnd_unlock_edges(Relation index, const GrnndEdgeLocks *locks);
 extern void grnnd_wait_for_inserts(Relation index);
 
 /*
- * Locks this database until the transaction ends, so that dropping or copying it waits instead of
- * failing.  False: a session does so already.
+ * Locks this database until the transaction ends, as a starting session does. A session that drops,
+ * renames or copies the database then waits for this lock, instead of failing because a background
+ * worker is connected. Returns false if a session is already doing so.
  */
 extern bool grnnd_try_lock_database(void);
 /* Returns whether a session waits for the lock on this database. */

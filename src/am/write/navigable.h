@@ -8,8 +8,9 @@
 #include "utils/relcache.h"
 
 /*
- * Searches for random nodes, and adds edges where searches end too early.  changed: rows since the
- * last call, for more searches.  Under GRNND_UPKEEP_LOCK.
+ * Searches for random nodes of the index, and adds edges where these searches end too early.
+ * changed: rows of the table inserted or deleted since the last call; more changes mean more
+ * searches. The caller holds GRNND_UPKEEP_LOCK.
  */
 extern void grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double changed);
 

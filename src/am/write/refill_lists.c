@@ -63,8 +63,9 @@ struct GrnndRefill
 /* ---- dead nodes' neighbors ---- */
 
 /*
- * A twin's first neighbor replaces it for all nodes if it dies, because an insert puts it
- * there.  Without codes the vector is compared.
+ * An insert puts a node in front of the list of its twin (a node with the same vector and other
+ * values of filter columns).  So if the twin dies, its first neighbor replaces the twin for all
+ * nodes.  Without codes this function tests whether the first neighbor is such a node.
  */
 static bool
 leads_to_twin(GrnndRefill *f, uint32 at)

@@ -170,8 +170,9 @@ reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
 }
 
 /*
- * Gives an unreachable node an edge from a neighbor, `near` (may be GRN_INVALID_ID), or a found
- * node.  False: its insert has taken it back.
+ * Gives a node that is unreachable over live nodes an edge from a reachable node: from one of its
+ * own neighbors, or from `near` (may be GRN_INVALID_ID), or from a node that a search finds.
+ * Returns false if the node is gone, because its insert has taken it back (withdraw()).
  */
 static bool
 connect_node(Repair *r, uint32 id, uint32 root, uint32 near)

@@ -626,9 +626,10 @@ fit_codes(Extra *extra)
 }
 
 /*
- * Runs work that may fail outside VACUUM, as index expressions of a fit do: an error is a WARNING
- * unless canceled.  Its subtransaction is always rolled back, as parallel mode forbids a commit;
- * changed pages stay.
+ * Runs work that may fail for reasons outside VACUUM: a fit evaluates index expressions, also on
+ * row versions that no snapshot sees. An error becomes a WARNING, unless the statement is
+ * canceled. The work runs in a subtransaction that is always rolled back, because a commit would
+ * begin a new command, which parallel mode forbids. Pages that the work has changed stay changed.
  */
 static void
 try_extra(Extra *extra, void (*work) (Extra *))
@@ -693,8 +694,10 @@ grnnd_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 			 !(SyncRepRequested() && SyncRepStandbyNames[0] != '\0'))
 	{
 		/*
-		 * Freed slots wait until their stamp, the next XID, is older than every snapshot.  Use it up
-		 * now, unless a commit would wait for synchronous standbys.
+		 * Freed slots wait until their stamp, the next transaction ID at that time, is older than
+		 * every snapshot. Use this ID up now, so that the slots need not wait for yet another
+		 * transaction. But not if the commit of a transaction with an ID waits for synchronous
+		 * standbys, perhaps for ever.
 		 */
 		(void) GetTopTransactionId();
 	}

@@ -213,8 +213,9 @@ count(Split *s, GrnParallel *parallel)
 }
 
 /*
- * Computes a weight's unit: the geometric mean of the gap between a part's rows' two nearest
- * centers.  Other units would move whole dense clusters back and forth.
+ * Computes the unit of each part's weight: the geometric mean of the gap between the two nearest
+ * centers of the part's rows.  One unit for all parts would move whole dense clusters back and
+ * forth.  So would an arithmetic mean, which a few rows far from a dense cluster dominate.
  */
 static void
 find_units(Split *s)
@@ -249,9 +250,10 @@ find_excess(const Split *s, float *excess)
 }
 
 /*
- * Changes weights until parts have similar sizes with guests: `steps` changes, up to `most` while
- * uneven.  A change too large moves a whole cluster, so the evenest weights stay, and their
- * s->sizes.
+ * Changes the weights until the sample's parts have similar sizes, guests counted: a part that is
+ * too large gets a larger weight.  Makes `steps` changes, and up to `most` if parts are still
+ * uneven.  A change that is too large moves a whole cluster to another part, so the result is the
+ * weights with the smallest largest part.  s->sizes are the sizes for these weights.
  */
 static void
 balance(Split *s, int steps, int most, GrnParallel *parallel)

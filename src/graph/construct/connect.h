@@ -8,8 +8,9 @@
 #include "graph/rows.h"
 
 /*
- * Makes every vertex reachable from entry; ends of replaced edges stay so by another path.  Returns
- * the unreachable ones' number.  parallel may be NULL.  workspace: grn_connect_bytes(n).
+ * Makes every vertex reachable from entry by adding or replacing edges.  The end of a
+ * replaced edge remains reachable by another path.  Returns the number of vertices that were
+ * not reachable.  parallel may be NULL here and below.  workspace: grn_connect_bytes(n) bytes.
  */
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,

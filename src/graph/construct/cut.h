@@ -9,9 +9,10 @@
 #define GRN_MAX_PARTS 256
 
 /*
- * A row is at home in one part, and perhaps a guest in a second.  Landmarks are members of all, but
- * their lists count only where they are at home or guests.  A part's members: at home, guests,
- * landmarks.
+ * Each row is at home in one part, and may be a guest in a second part.  Landmarks are members
+ * of every part, so that lists in every part can name landmarks.  A landmark's own list counts
+ * only in the parts where the landmark is at home or a guest.  The members of a part are
+ * adjacent: rows at home, then guests, both in order of rows, then landmarks of other parts.
  */
 typedef struct GrnParts
 {
@@ -29,8 +30,10 @@ typedef struct GrnParts
 } GrnParts;
 
 /*
- * Divides rows into nparts even parts, with a share `overlap` of each as guests in a second, by the
- * seed alone.  workspace: grn_parts_bytes(); the first grn_parts_kept() hold the result.
+ * Divides rows into nparts parts of about the same size.  A share `overlap` (0 to 1) of each
+ * part's rows become guests in a second part: the rows nearest to the border.  The parts
+ * depend on the seed, and not on the number of threads.  workspace: grn_parts_bytes() bytes;
+ * the first grn_parts_kept() hold the result.
  */
 extern size_t grn_parts_kept(size_t n, float overlap);
 extern size_t grn_parts_bytes(size_t n, uint32_t dim, uint32_t nparts, float overlap);

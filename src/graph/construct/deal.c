@@ -134,8 +134,9 @@ select_least(const Deal *d, uint32_t *members, size_t n, size_t k)
 }
 
 /*
- * Halves a piece of n members again and again into `count` parts from `part` on; rows near a plane
- * become guests beyond.  Returns the piece's number.
+ * Halves a piece of n members, which becomes `count` new parts (1 to n) from `part` on, and
+ * halves its halves.  A share of each half, the rows near the plane, become guests in the half
+ * beyond: guest[] is set to the half's number.  Returns the piece's number.
  */
 static uint32_t
 halve(Deal *d, uint32_t *members, size_t n, uint32_t part, uint32_t count, double share)
@@ -205,8 +206,9 @@ find_part_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Computes pieces [nparts]: no new part has more than `capacity` rows at home, and guests fit as
- * far as `most` allows.  False: too few.
+ * Computes the number of new parts of each part, pieces [nparts].  No new part has more than
+ * `capacity` rows at home, and new parts have room for guests as far as `most` allows.
+ * Returns false if `most` new parts are not enough.
  */
 static bool
 count_pieces(const GrnParts *parts, uint32_t most, float overlap, size_t capacity, uint32_t *pieces)

@@ -188,8 +188,9 @@ inbox_push(Inbox *inbox, uint64_t key)
 }
 
 /*
- * Merges a sorted pool with the inbox, sorted here and emptied, into out, ascending; of an old key
- * and the same key marked new the old stays.
+ * Merges a vertex's sorted pool with the vertex's inbox (sorted here, then emptied) into out,
+ * distinct and ascending.  An old key and the same key marked new differ only in the last bit;
+ * the old key comes first and remains.
  */
 static uint32_t
 merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
@@ -219,8 +220,9 @@ merge(const uint64_t *pool, uint32_t npool, Inbox *inbox, uint64_t *out)
 /* ---- a round ---- */
 
 /*
- * Exact greedy prune of sorted keys [count].  Survivors go, marked old, to pool (at most r),
- * occluded keys to their nearest occluder.  Returns survivors.
+ * Exact greedy prune of keys[0, count), which are sorted.  Survivors are written, marked old,
+ * to pool (at most r).  Each occluded key becomes a push to the nearest survivor that occludes
+ * the key.  Returns the number of survivors.
  */
 static uint32_t
 prune(Descent *d, const uint64_t *keys, uint32_t count, uint64_t *pool,

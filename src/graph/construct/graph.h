@@ -7,7 +7,7 @@
 #include "graph/grn.h"
 
 /*
- * Adjacency lists: the neighbors of vertex v are ids[v * degree .  + counts[v]), nearest first.
+ * Adjacency lists: the neighbors of vertex v are ids[v * degree ..  + counts[v]), nearest first.
  */
 typedef struct GrnGraph
 {
@@ -18,8 +18,9 @@ typedef struct GrnGraph
 } GrnGraph;
 
 /*
- * NULL if vertices [begin, end) are sound: counts <= degree, ids < n, no own and no repeated
- * neighbor.  Else the fault, and *bad_vertex.
+ * Returns NULL if vertices [begin, end) are sound: counts <= degree, ids < n, no vertex is its own
+ * neighbor, no neighbor is repeated.  Otherwise returns a description of the fault, and
+ * *bad_vertex.  Threads can share the work.
  */
 extern const char *grn_graph_check(const GrnGraph *graph, size_t begin, size_t end,
 								   uint32_t *bad_vertex);

@@ -6,8 +6,9 @@
 #include <math.h>
 
 /*
- * Draws rows of each part's sample, by squared distance from those drawn before (k-means++, SODA
- * 2007), so that small clusters get landmarks.
+ * Draws rows of each part's sample one after the other.  The chance of a row is proportional
+ * to its squared distance from the rows drawn before (k-means++, Arthur and Vassilvitskii,
+ * SODA 2007), so small clusters get landmarks, too.
  */
 static void
 landmark_range(void *arg, int worker, size_t begin, size_t end)

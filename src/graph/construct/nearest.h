@@ -45,8 +45,9 @@ extern uint32_t grn_nearest_search(const GrnNearest *n, void *work, uint32_t v, 
 /* Returns the bytes of a thread's workspace for exact lists. */
 extern size_t grn_nearest_exact_bytes(const GrnNearest *n);
 /*
- * Writes the nearest of vertices [begin, begin + count <= GRN_NEAREST_BLOCK) to out [count][k] and
- * counts; own [count]: itself too.  Smaller ids come first.
+ * Writes the nearest vertices of vertices [begin, begin + count), count <= GRN_NEAREST_BLOCK,
+ * to out [count][k] and counts [count].  own [count]: whether a vertex is among its own
+ * nearest.  Of equally near vertices the smaller ids are taken.
  */
 extern void grn_nearest_exact(const GrnNearest *n, void *work, size_t begin, uint32_t count,
 							  const bool *own, GrnNear *out, uint32_t *counts);

@@ -7,8 +7,9 @@
 #include "graph/kernels/tile.h"
 
 /*
- * Sorts rows [0, n) into bins by the nearest of some hundred random pivots, in two levels: order[i]
- * is the row at i, whatever the threads.  workspace: grn_pivot_order_bytes(n).
+ * Chooses some hundred or thousand rows at random as pivots.  Sorts rows [0, n) of the tile into
+ * bins by their nearest pivot, found in two levels: order[i] is the row at position i.  The order
+ * does not depend on the number of threads.  workspace: grn_pivot_order_bytes(n) bytes.
  */
 extern size_t grn_pivot_order_bytes(size_t n);
 extern void grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,

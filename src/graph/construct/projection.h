@@ -27,8 +27,9 @@ extern size_t grn_project_kept(uint32_t dim);
 extern void grn_project_fit(GrnProject *project, const GrnRows *rows, uint64_t seed,
 							GrnParallel *parallel, void *workspace);
 /*
- * Adapts a projection to a part, with its mean [dim] and scale: it may be a small
- * cluster.  Directions that keep too little give way to all coordinates in bytes.
+ * Adapts a projection to one part of the rows, with the part's own mean [dim] and scale,
+ * because a part may be a small cluster far from other rows.  The directions remain if they
+ * keep enough of the part's variance; otherwise all coordinates become bytes.
  */
 extern void grn_project_part(GrnProject *project, const GrnRows *rows, GrnParallel *parallel, float *mean);
 /* Projects rows [begin, end) to out [.][stride], padded with 0; terms [.][2]: of a GrnTile. */

@@ -66,8 +66,10 @@ typedef struct GrnEstimate
 } GrnEstimate;
 
 /*
- * A query as codes are multiplied with it: end4 bytes of two dimensions, to end2 of four, then of
- * eight.  plane[s][i]: the factor of the dimension at bit s of byte i, or 0.
+ * A query in the form in which codes are multiplied with the query.  The first end4 bytes of a
+ * code have two dimensions each, of 4 bits; the bytes up to end2 have four dimensions of 2 bits;
+ * the remaining bytes have eight of 1 bit.  plane[s][i] is the factor of the dimension that begins
+ * at bit s of byte i, or 0 if no dimension begins at bit s or byte i is past the code.
  */
 #define GRN_MAX_CODE_BYTES 128
 
@@ -135,9 +137,10 @@ typedef struct GrnDistTable
 	void		(*ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb,
 						   size_t n, float *out);
 	/*
-	 * Offers four rows of a, from `number` on, to the columns of b [n][GRN_COLUMNS], and keeps each
-	 * column's nearest in *seen, by norms and products.  lda: floats a row.  The first of equals
-	 * counts.
+	 * Offers four rows of a, numbered from `number` on, to the columns of b [n][GRN_COLUMNS],
+	 * and keeps the nearest rows of each column in *seen.  lda: floats between the starts of
+	 * two rows of a.  Distances are computed from squared norms and inner products.  Of rows
+	 * at equal distances the first offered counts as nearer.
 	 */
 	void		(*keep_nearest) (const float *a, size_t lda, const float *a_norms, const float *b,
 								 const float *b_norms, size_t n, uint32_t number, GrnNearestRows *seen);

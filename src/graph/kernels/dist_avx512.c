@@ -144,8 +144,9 @@ by_fours(const GrnCodePlanes *q)
 }
 
 /*
- * DOT_KERNEL multiplies 16 codes at a time: short ones four bytes at a time, a code a lane; long
- * ones 64 bytes into a vector each.  step is constant where inlined.
+ * DOT_KERNEL multiplies 16 codes at a time.  Short codes are multiplied four bytes at a time, one
+ * code in each lane.  Long codes are summed 64 bytes at a time into one vector for each code, and
+ * the 16 vectors are reduced together.  step is a constant wherever these functions are inlined.
  */
 #define DOT_KERNEL(name, ATTR, BYTES) \
 static inline __attribute__((always_inline)) ATTR void \

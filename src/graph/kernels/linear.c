@@ -156,8 +156,9 @@ grn_orthonormalize(float *v, size_t m, size_t n, int passes, uint64_t seed,
 /* ---- eigenvectors ---- */
 
 /*
- * One-sided Jacobi: rotates pairs of rows until all are orthogonal; lengths are eigenvalues.  A
- * round's pairs share no row, as in a tournament, for threads.
+ * One-sided Jacobi iteration: rotates pairs of rows until all rows are orthogonal.  The length
+ * of a row is then the eigenvalue.  Pairs of blocks are scheduled as in a tournament: the
+ * pairs of one round have no row in common, so threads can rotate the pairs at the same time.
  */
 typedef struct Eigen
 {

@@ -13,8 +13,9 @@
 extern float grn_gaussian(uint64_t seed, uint64_t stream, uint64_t counter);
 
 /*
- * out[i * ldo + j] = <row i of a, row j of b>, i < m, j < n, len floats; with add it is added.  An
- * element's value does not depend on its block.
+ * out[i * ldo + j] = <row i of a, row j of b> for i < m, j < n; rows have len floats.  With
+ * add the products are added to out.  The value of an element does not depend on its position
+ * in a block, so results do not depend on how the caller divides the work among threads.
  */
 typedef struct GrnProduct
 {

@@ -22,8 +22,9 @@
 typedef struct GrnAbsent GrnAbsent;
 
 /*
- * Reads a node and its neighbors, in the store's memory.  NULL: no node.  Without a codec searches
- * skip the node, and lists stay.
+ * Reads a node and its neighbors from a store, and allocates memory from the store.  Returns NULL
+ * if the id is not a node.  codec: the codec of the records' codes; without codes searches skip
+ * the node, and lists stay unchanged.
  */
 extern GrnAbsent *grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec,
 								   uint32_t id);

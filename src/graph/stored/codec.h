@@ -66,8 +66,9 @@ typedef struct GrnCodec
 extern void grn_codec_set_metric(GrnCodec *codec, const GrnMetricInfo *metric, float norm_unit);
 
 /*
- * Converts the basis to 16-bit integers [k][dim], without loss of recall: 384 dimensions project in
- * 3 us instead of 8, 1,536 in 10 instead of 27.
+ * Converts the basis to 16-bit integers, out: [k][dim].  Queries are rounded to 8 bits later, so
+ * the short basis loses no recall, and half the bytes are read: a projection takes 3 microseconds
+ * instead of 8 for 384 dimensions, and 10 instead of 27 for 1,536.
  */
 extern void grn_codec_shorten(const GrnCodec *codec, int16_t *out);
 
@@ -122,8 +123,9 @@ extern void grn_encode(const GrnCodec *codec, const float *x, uint8_t *code,
 					   GrnFactor *factor, float *scratch);
 
 /*
- * Corrects the factor of a code of a stored vector, whose perpendicular error lengthens the
- * row.  Factors of directions stay.
+ * Corrects the factor of a code made from a stored vector.  error: distance of the row from the
+ * stored vector, perpendicular to it (graph/rotated.h).  The returned length is the row's length.
+ * Factors of directions are returned unchanged.
  */
 extern GrnFactor grn_factor_without(const GrnCodec *codec, GrnFactor factor, float error);
 

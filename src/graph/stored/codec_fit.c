@@ -316,8 +316,9 @@ head_range(void *arg, int worker, size_t begin, size_t end)
 }
 
 /*
- * Computes the k rows of a block's basis: a random rotation of `rows` directions.  If k > rows they
- * are spread, and rounding errors average out.
+ * Computes the k rows of a block's basis: a random rotation of `rows` directions, padded with
+ * zeroes.  If k > rows, the columns are orthonormal: each direction is spread over several
+ * dimensions of the code, and their rounding errors average out.
  */
 typedef struct Rotation
 {

@@ -40,8 +40,9 @@ extern void grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code,
 									 GrnFactor factor, GrnCodeQuery *out);
 
 /*
- * Prepares a query from its head v [k], which is overwritten; codes must not be rows.  IP:
- * estimates are -(base |x| + sum_j v_j u_j), for directions times |x|.  L2: base = |q - c|^2.
+ * Prepares a query from its head v [k], the counterpart of grn_decode_head(); overwrites v.
+ * GRN_ESTIMATE_IP: estimates are -(base |x| + sum_j v_j u_j), for directions times |x|.
+ * GRN_ESTIMATE_L2: squared distances, with base = |q - c|^2.  Codes must not be rows.
  */
 extern void grn_code_query_head(const GrnCodec *codec, GrnEstimated what, float base, float *v,
 								GrnCodeQuery *out);

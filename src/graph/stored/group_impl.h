@@ -56,9 +56,10 @@ extern void grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGro
 extern bool grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w);
 
 /*
- * A cut: grn_group_direction() finds the direction w in which halves of a sample differ most
- * (false: equal), grn_group_project() positions along w, changing it, and grn_group_select() moves
- * the k least to the front.
+ * The steps of a cut.  grn_group_direction(): computes the direction w [grn_group_dims()] in which
+ * two halves of a sample differ most; false if all rows are equal.  grn_group_project(): computes
+ * the positions of n rows along w [GRN_MAX_CODE_DIMS] in `along`; changes w.  grn_group_select():
+ * moves the k rows with the least positions to the front.
  */
 extern bool grn_group_direction(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
 								uint32_t n, float *w);

@@ -31,8 +31,9 @@ typedef struct GrnNavigation
 } GrnNavigation;
 
 /*
- * Searches for random nodes and gives the nearest found an edge where a search ends too early,
- * until a round adds nearly none.  All stays reachable; threads do not matter.
+ * Searches for random nodes as a query does, and gives the nearest node found an edge to the
+ * target where a search ends too early.  Ends after a round that adds nearly no edge.  All nodes
+ * reachable before stay so.  The result does not depend on the number of threads.
  */
 extern void grn_make_navigable(const GrnNavigation *n);
 

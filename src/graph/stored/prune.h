@@ -40,8 +40,9 @@ typedef struct GrnPrune
 extern size_t grn_prune_bytes(uint32_t n);
 
 /*
- * Chooses among candidates nfixed..n-1 into keep: those that pass the rule, nearest first, then the
- * nearest refused up to `fill`.  Returns their number.
+ * Chooses among candidates nfixed..n-1.  Writes the chosen indices into keep (at most most -
+ * nfixed): first the candidates that pass the rule, nearest first, then the nearest refused
+ * candidates up to `fill`.  Returns their number.
  */
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 

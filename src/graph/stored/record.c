@@ -386,8 +386,9 @@ grn_degree_beside_columns(const GrnLayoutSpec *spec)
 }
 
 /*
- * True if 4 bits give four records a page and 8 bits fewer.  Codes must not shrink: longer rows, or
- * more edges than ROTATED_DEGREE (0), stay in 8.
+ * True if 4 bits a number give four records a page and 8 bits give fewer.  Codes must not get
+ * shorter in exchange, so longer rows stay in 8 bits, and so do records with more edges than
+ * ROTATED_DEGREE.  degree 0: ROTATED_DEGREE.
  */
 static bool
 saves_by_rotation(uint32_t dim, uint32_t degree, uint32_t payload)

@@ -44,8 +44,9 @@ typedef enum GrnState
 #define GRN_KILLED 1
 
 /*
- * Flag of an inserted GRN_NODE: lists may lack its values, as the insert is unfinished.  The next
- * TID's insert adds the node to all of them and clears it.
+ * Flag of a GRN_NODE record written by an insert: lists may lack the values of its TIDs, because
+ * the insert is still at work or has failed.  The insert of the next TID first adds the node to
+ * the lists of all values of the record, and then clears the flag.
  */
 #define GRN_UNLISTED 2
 
@@ -130,8 +131,9 @@ typedef struct GrnLayoutSpec
 } GrnLayoutSpec;
 
 /*
- * Fills a layout; spare bytes hold TIDs.  False: the hot part, or the record if codes are rows,
- * does not fit, or the shape is for another form.
+ * Fills a layout.  Spare bytes of a page are used for more TIDs.  Returns false if the hot part
+ * does not fit into the payload, or the whole record if codes are rows.  Also returns false if the
+ * shape is for rows of another form.
  */
 extern GRN_EXPORT bool grn_layout_of(GrnLayout *layout, const GrnLayoutSpec *spec);
 
@@ -183,20 +185,24 @@ extern bool grn_is_long(GrnForm form, uint32_t dim);
 extern uint32_t grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload);
 
 /*
- * Returns the degree at which records have as many a page with spec's columns as without, or
- * spec->degree if an eighth fewer edges are not enough.
+ * spec->degree is the default degree of records without filter columns.  Returns the degree beside
+ * the columns of spec at which a page has as many records as without columns.  Returns
+ * spec->degree if even an eighth fewer edges are not enough.
  */
 extern uint32_t grn_degree_beside_columns(const GrnLayoutSpec *spec);
 
 /*
- * The form of own vectors: exact, GRN_FORM_ROUNDED if rounding saves pages, or _MORE if further
- * rounding does.  degree 0: each form's default.  codes: records have them.
+ * The form of own vectors in a layout.  exact: the form that holds all rows exactly.  The default
+ * layout returns GRN_FORM_ROUNDED if rounding saves pages, or GRN_FORM_ROUNDED_MORE if further
+ * rounding saves more.  degree: 0 for the default degree of each form.  codes: the records will
+ * have codes.
  */
 extern GrnForm grn_layout_form(GrnKeep keep, uint32_t dim, uint32_t degree, bool codes,
 							   GrnForm exact, uint32_t payload);
 /*
- * grn_layout_form() beside filter columns: a default degree there is of the form that
- * grn_degree_beside_columns() chose.  rows: of the exact form.
+ * grn_layout_form() for records with filter columns.  If the degree of `rows` is the default
+ * beside columns, returns the form for which grn_degree_beside_columns() gave this degree.  rows:
+ * records of the exact form; their codes are ignored.
  */
 extern GRN_EXPORT GrnForm grn_layout_form_beside_columns(GrnKeep keep, bool codes, const GrnLayoutSpec *rows);
 
@@ -287,8 +293,10 @@ typedef struct GrnRecordSource
 extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, void *rec);
 
 /*
- * Checks a record from disk, self's: state, counts, TIDs, neighbors below `nodes`.  NULL, or the
- * damage as a static string.  Every reader must call it before use.
+ * Checks the structure of a record read from disk: known state, counts within limits, TIDs not
+ * empty, neighbors' ids below `nodes`.  self: the record's id.  Returns NULL for a sound record,
+ * else a static string that names the damage.  Every reader must call this function before it uses
+ * a record.  The check takes O(degree).
  */
 extern const char *grn_record_check(const GrnLayout *l, const void *rec,
 									uint32_t self, uint32_t nodes);
@@ -322,8 +330,10 @@ grn_record_leads_on(const GrnRecord *rec)
 }
 
 /*
- * A GRN_TIDS record names its owner's id and version, in `error` and `factor`: a scan by an old
- * link must not take another row's TIDs.
+ * A GRN_TIDS record names the node that owns its heap TIDs.  A scan may reach the record by an old
+ * link, and must not take another row's TIDs.  So a scan continues only if the owner's id and
+ * version match the node that the scan came from.  Both are stored in the bytes of `error` and
+ * `factor`, which only nodes use.
  */
 static inline void
 grn_tids_set_owner(GrnRecord *rec, uint32_t id, uint16_t version)
@@ -353,8 +363,10 @@ grn_tids_owned_by(const GrnRecord *rec, uint32_t id, uint16_t version)
 }
 
 /*
- * A GRN_LIST record has a bucket's number as owner (grn_tids_set_owner()), and in place of TIDs
- * arrays of ids, ranks, factors, codes and signatures.
+ * A GRN_LIST record belongs to a list, the rows of one bucket of values.  The list's number is
+ * stored in place of an owner's id (grn_tids_set_owner()).  In place of TIDs the record has arrays
+ * of ids, ranks, factors, codes and signatures, so that one call can estimate the distances of all
+ * rows.
  */
 typedef struct GrnListRow
 {

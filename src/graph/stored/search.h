@@ -16,8 +16,10 @@
 #include "graph/stored/filter.h"
 
 /*
- * Calls fn(arg, rec, vec) with node id's hot part and own vector, gathered if it spans
- * pages.  False, without a call: an empty slot.  May longjmp.
+ * Reads the record of node id and calls fn(arg, rec, vec).  rec is the record's hot part.  vec is
+ * the whole own vector: it lies behind rec if the record fits a page, otherwise the store gathers
+ * it from several pages.  Returns false without calling fn if the id is an empty slot, which a
+ * stale link may name.  May longjmp.
  */
 typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
 /* Changes the edges of a record, of which rec is the hot part. */
@@ -40,8 +42,9 @@ typedef struct GrnStore
 	/* optional: the search will visit these ids soon, in this order */
 	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
 	/*
-	 * Ids that the search may prefetch while visits wait for a disk, at most GRN_MAX_AHEAD; 0:
-	 * records come into the processor's cache.  The store changes it.
+	 * Number of ids that the search may prefetch before it visits them, while visits wait for a
+	 * disk; at most GRN_MAX_AHEAD.  0: a prefetch only brings a few records into the processor's
+	 * cache.  The store may change this field at any time.
 	 */
 	uint32_t	ahead;
 	/* memory until the search ends; never NULL (the store reports the error or aborts) */
@@ -128,15 +131,17 @@ extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *
 							  const GrnFactor *factors, const bool *wanted, uint32_t count);
 
 /*
- * Tells a closed search its groups of rows, ids and middles' codes; next_group() takes the nearest,
- * or GRN_INVALID_ID.
+ * Tells a closed search which groups of rows exist (group.h): an id and the code of the group's
+ * middle for each.  next_group() removes and returns the id of the group with the nearest middle,
+ * or GRN_INVALID_ID if none is left.
  */
 extern void grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 extern uint32_t grn_search_next_group(GrnSearch *s);
 /*
- * True if groups not taken hold no near row: the last fifth of rows offered, and p.patience at
- * least, brought none nearer.
+ * True if the groups not yet taken are unlikely to hold one of the p.nearest nearest rows.  The
+ * condition: of the rows offered since the first group was taken, the last fifth, and at least
+ * p.patience rows, have brought no nearer row.
  */
 extern bool grn_search_settled(const GrnSearch *s);
 extern bool grn_search_has_groups(const GrnSearch *s);

@@ -146,8 +146,9 @@ grn_offer_failing(GrnSearch *s, Key key)
 }
 
 /*
- * Failing candidates beyond this bound wait.  It falls during a run, but for nodes that leave;
- * nearest_failing() then brings back those in `far`.
+ * Failing candidates beyond this bound are not expanded by this run.  The bound falls during a
+ * run, except when a node leaves the list or fewer neighbors pass than before.  nearest_failing()
+ * then brings back the candidates in `far`.
  */
 static Key
 failing_bound(const GrnSearch *s)
@@ -244,8 +245,10 @@ test_neighbors(GrnSearch *s)
 }
 
 /*
- * Offers the visited node's neighbors; far ones stay unsorted.  One loop without branches separates
- * the kinds: half would be mispredicted.  True: one got onto the list.
+ * Offers the neighbors of the node just visited.  Most neighbors are farther than the run's
+ * bounds and are kept unsorted.  One loop without branches separates the four kinds: where half of
+ * the rows pass, half of all branches would be mispredicted.  Returns true if a neighbor got onto
+ * the list.
  */
 static bool
 offer_neighbors(GrnSearch *s)
@@ -345,8 +348,9 @@ set_dry_limit(GrnSearch *s)
 }
 
 /*
- * Counts a node that failed.  listed: by its values only; such nodes could show each other without
- * end, so only a passing node resets the count for good.
+ * Counts a node that failed.  listed: its signature passed and its values failed.  If a signature
+ * stands for several values, such nodes can show each other without end.  A shown candidate
+ * therefore resets the count for good only when a node has passed.
  */
 static void
 count_failed(GrnSearch *s, bool listed, bool showed)

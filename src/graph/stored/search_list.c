@@ -234,8 +234,9 @@ grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n)
 }
 
 /*
- * Offers a candidate unless offered lately, as a third are: then it is on the list or was pushed
- * off.  The list must not have lost a node.
+ * Offers a candidate unless it was offered lately, which is true of a third of all candidates.
+ * Such a candidate is on the list or was pushed off the list, whose bound has only fallen since.
+ * The list must not have lost a node.
  */
 static inline void
 offer_once(GrnSearch *s, Key key)

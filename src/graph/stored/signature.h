@@ -48,8 +48,9 @@ extern uint8_t grn_sig_byte(const GrnSigBook *book, int64_t key);
 extern void grn_sig_add(const GrnSigBook *book, int64_t least, int64_t most, GrnSigSet *set);
 
 /*
- * The rank of a key in a fitted ordered book: 32 bits in order, the upper 8 by its byte, the lower
- * by its place in the byte's range.  Ranks seldom coincide.
+ * The rank of a key in a fitted ordered book: 32 bits in the order of keys.  The upper 8 bits
+ * follow from the key's byte, the lower bits from the key's position in the byte's range.  Two
+ * keys have one rank only if a byte has a very large range, or far outside the book's range.
  */
 extern uint32_t grn_sig_rank(const GrnSigBook *book, int64_t key);
 
