@@ -480,8 +480,7 @@ read_center(Relation index, CacheEntry *entry)
 	if (x == NULL)
 		ix->center.x = x = MemoryContextAlloc(entry->context, bytes);
 	read_floats(index, ix->meta.codec_block + ix->meta.codec_pages, ix->meta.center_pages, x, bytes);
-	grn_center_make(&ix->center, ix->key.metric->comparison, x, ix->meta.dim);
-	ix->layout.center = &ix->center;
+	grn_layout_set_center(&ix->layout, &ix->center, ix->key.metric->comparison, x);
 	count_bytes(entry);
 }
 
@@ -752,11 +751,9 @@ grnnd_copy_index(Relation index, GrnndIndex *copy)
 	copy->encoder.basis = copy->codec.basis = codec + copy->meta.dim;
 	copy->encoder.short_basis = copy->codec.short_basis = NULL;
 	if (copy->layout.center != NULL)
-	{
-		copy->center.x = memcpy(palloc(copy->meta.dim * sizeof(float)), copy->center.x,
-								copy->meta.dim * sizeof(float));
-		copy->layout.center = &copy->center;
-	}
+		grn_layout_set_center(&copy->layout, &copy->center, copy->key.metric->comparison,
+							  memcpy(palloc(copy->meta.dim * sizeof(float)), copy->center.x,
+									 copy->meta.dim * sizeof(float)));
 	if (copy->books != NULL)
 		copy->books = memcpy(palloc(copy->meta.sig_bytes * sizeof(GrnSigBook)), copy->books,
 							 copy->meta.sig_bytes * sizeof(GrnSigBook));

@@ -18,23 +18,20 @@ typedef struct Grouping
 {
 	GrnGrouping g;
 	GrnCodec	codec;
-	const GrnListToGroup *lists;
-	const uint32_t *nodes;
-	GrnGroups	groups;			/* of all lists */
+	GrnListArraysToGroup all;
 	bool		no_memory;
 } Grouping;
+
+static GrnResultArrays
+arrays_of(const GrnGroupRequest *r)
+{
+	return grn_result_arrays(r->result, 0, r->spec->dim, false, NULL, r->codes);
+}
 
 static GrnCodec
 codec_of(const GrnGroupRequest *r)
 {
-	const GrnBuildResult *result = r->result;
-	const float *floats = (const float *) (r->codes + result->off_codec);
-	GrnCodec	codec = {.dim = r->spec->dim, .shape = result->shape, .norm_unit = result->norm_unit, .power = result->power,
-		.mean = floats, .basis = floats + r->spec->dim};
-
-	memcpy(codec.steps, result->steps, sizeof(codec.steps));
-	grn_codec_set_metric(&codec, grn_metric(r->spec->metric), result->norm_unit);
-	return codec;
+	return grn_result_codec(r->result, (GrnMetric) r->spec->metric, r->spec->dim, arrays_of(r).codec);
 }
 
 /* Whether LISTS has room for the arrays that its head describes. */
@@ -46,30 +43,24 @@ has_room(const GrnGroupRequest *r)
 	if (r->list_bytes < sizeof(l))
 		return false;
 	memcpy(&l, r->lists, sizeof(l));
-	/* sizes below these bounds overflow no offset */
-	if (l.lists > r->list_bytes || l.rows > r->list_bytes || l.entries > r->list_bytes ||
-		l.groups > r->list_bytes || l.room < 2 || l.room > UINT32_MAX)
-		return false;
-	return grn_place_lists(&l, grn_code_bytes(r->result->shape)) <= r->list_bytes &&
-		memcmp(&l, r->lists, sizeof(l)) == 0;
+	return l.room >= 2 && l.room <= UINT32_MAX &&
+		grn_place_lists(&l, grn_code_bytes(r->result->shape), NULL).bytes <= r->list_bytes;
 }
 
 bool
 grn_group_request_sound(const GrnGroupRequest *r)
 {
 	const GrnLists *all = (const GrnLists *) r->lists;
-	const GrnListToGroup *lists;
-	const uint32_t *nodes;
+	GrnListArraysToGroup at;
 	GrnCodec	codec;
 
 	if (grn_code_bytes(r->result->shape) == 0 || !has_room(r))
 		return false;
-	lists = (const GrnListToGroup *) (r->lists + all->off_lists);
-	nodes = (const uint32_t *) (r->lists + all->off_nodes);
+	at = grn_place_lists(all, grn_code_bytes(r->result->shape), r->lists);
 	codec = codec_of(r);
 	for (uint64_t i = 0; i < all->lists; i++)
 	{
-		const GrnListToGroup *list = &lists[i];
+		const GrnListToGroup *list = &at.lists[i];
 		uint32_t	room = (uint32_t) all->room;
 
 		if (list->n < 1 || list->row > all->rows || list->n > all->rows - list->row ||
@@ -78,7 +69,7 @@ grn_group_request_sound(const GrnGroupRequest *r)
 			grn_group_entries(&codec, list->n, room) > all->entries - list->entry)
 			return false;
 		for (uint32_t row = 0; row < list->n; row++)
-			if (nodes[list->row + row] >= r->result->nodes)
+			if (at.nodes[list->row + row] >= r->result->nodes)
 				return false;
 	}
 	return true;
@@ -93,15 +84,16 @@ group_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		const GrnListToGroup *list = &a->lists[i];
-		GrnGroups	groups = {a->groups.order + list->entry, a->groups.ends + list->group,
-			a->groups.middles + (size_t) list->group * code_bytes, a->groups.factors + list->group};
+		const GrnListToGroup *list = &a->all.lists[i];
+		const GrnGroups *all = &a->all.groups;
+		GrnGroups	groups = {all->order + list->entry, all->ends + list->group,
+			all->middles + (size_t) list->group * code_bytes, all->factors + list->group};
 		GrnGrouping g = a->g;
 		void	   *workspace = grn_alloc(grn_group_bytes(&a->codec, list->n, g.room));
 
 		g.seed = list->seed;
 		if (workspace != NULL)
-			grn_group_rows(&g, a->nodes + list->row, list->n, &groups, workspace);
+			grn_group_rows(&g, a->all.nodes + list->row, list->n, &groups, workspace);
 		else
 			__atomic_store_n(&a->no_memory, true, __ATOMIC_RELAXED);
 		grn_free(workspace);
@@ -112,14 +104,11 @@ bool
 grn_group_lists(const GrnGroupRequest *r, GrnParallel *parallel)
 {
 	const GrnLists *all = (const GrnLists *) r->lists;
+	GrnResultArrays built = arrays_of(r);
 	Grouping	a = {.codec = codec_of(r)};
 
-	a.lists = (const GrnListToGroup *) (r->lists + all->off_lists);
-	a.nodes = (const uint32_t *) (r->lists + all->off_nodes);
-	a.groups = (GrnGroups) {(uint32_t *) (r->lists + all->off_order), (uint32_t *) (r->lists + all->off_ends),
-							(uint8_t *) r->lists + all->off_middles, (GrnFactor *) (r->lists + all->off_factors)};
-	a.g = (GrnGrouping) {.codec = &a.codec, .codes = (const uint8_t *) r->codes + r->result->off_codes,
-						 .factors = (const GrnFactor *) (r->codes + r->result->off_factors),
+	a.all = grn_place_lists(all, grn_code_bytes(r->result->shape), r->lists);
+	a.g = (GrnGrouping) {.codec = &a.codec, .codes = built.codes, .factors = built.factors,
 						 .room = (uint32_t) all->room};
 	parallel->run(parallel, all->lists, 1, group_range, &a);
 	return !a.no_memory;

@@ -11,7 +11,7 @@ typedef struct GrnGroupRequest
 {
 	const GrnBuildSpec *spec;
 	const GrnBuildResult *result;
-	const char *codes;			/* segment CODES */
+	char	   *codes;			/* segment CODES */
 	char	   *lists;			/* segment LISTS, */
 	uint64_t	list_bytes;		/* mapped bytes of LISTS */
 } GrnGroupRequest;

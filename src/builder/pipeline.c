@@ -271,7 +271,7 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	return true;
 }
 
-/* Requests the memory of WORK and sets the arrays in it.  Sets the offsets of RESULT. */
+/* Requests the memory of WORK and sets the arrays in it. */
 static bool
 plan_memory(GrnPipeline *p, GrnFailure *failure)
 {
@@ -309,9 +309,6 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	p->scratch = w.scratch;
 	p->kept_bytes = w.kept_bytes;
 	p->work_bytes = w.bytes;
-	grn_place_result(r);
-	if (p->build->spec->near.k > 0)
-		grn_pipeline_plan_nearest(p);
 	return true;
 }
 
@@ -620,7 +617,7 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 		return false;
 	r->parts = job.part_times.nparts;
 	r->sec_descent = grn_lap(&since);
-	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(p));
+	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL, NULL).result_bytes);
 	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
 	grn_pipeline_choose_entries(p);
 	grn_pipeline_choose_center(p);
@@ -674,7 +671,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 						&choice, true, failure))
 			return false;
 		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
-		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_result_bytes(&p));
+		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(&p, NULL, NULL).result_bytes);
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &choice, &built, failure))
 			return false;

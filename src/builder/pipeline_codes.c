@@ -112,11 +112,7 @@ encode_rows(GrnPipeline *p)
 
 	if (!e.codes && !e.own)
 		return;
-	if (p->result->centered)
-	{
-		grn_center_make(&e.center, p->metric->comparison, p->center, p->rows.dim);
-		e.layout.center = &e.center;
-	}
+	grn_layout_set_center(&e.layout, &e.center, p->metric->comparison, p->center);
 	if (p->result->moved)
 	{
 		e.compares = p->truth == NULL;
@@ -241,7 +237,7 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 						grn_code_bytes(r->shape));
 	if (!grn_has_codes(&p->codec))
 		return true;
-	b->host->expect(b->host->ctx, GRN_SEG_CODES, grn_place_codes(r, p->rows.dim));
+	b->host->expect(b->host->ctx, GRN_SEG_CODES, grn_pipeline_place_result(p, NULL, NULL).codes_bytes);
 	return true;
 }
 

@@ -138,11 +138,7 @@ begin_test(RoundingTest *test, GrnPipeline *p, GrnForm form)
 	test->layout.form = form;
 	test->layout.dim = p->rows.dim;
 	test->layout.vec_bytes = (uint32_t) grn_form_bytes(form, p->rows.dim);
-	if (p->result->centered && grn_form(form)->rotated)
-	{
-		grn_center_make(&test->center, p->metric->comparison, p->center, p->rows.dim);
-		test->layout.center = &test->center;
-	}
+	grn_layout_set_center(&test->layout, &test->center, p->metric->comparison, p->center);
 }
 
 /* Only layouts that round to save pages are tested.  Compact layouts are coarse by choice. */

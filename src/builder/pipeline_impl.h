@@ -64,7 +64,7 @@ typedef struct GrnPipeline
 	size_t		own_bytes;
 	bool		own_made;
 	float	   *codec_floats;
-	float	   *center;			/* [dim] center of own vectors if the result is centered */
+	float	   *center;			/* [dim] center of own vectors, or NULL */
 	char	   *scratch;
 	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
 	uint64_t	work_bytes;		/* bytes of all arrays */
@@ -72,8 +72,7 @@ typedef struct GrnPipeline
 	uint64_t	probes;			/* vertices by which codes are judged */
 	GrnJudgment judgment;		/* quality of the codes' order of neighbors */
 	struct GrnTruth *truth;		/* rows that measure recall; NULL: not chosen yet */
-	char	   *out;			/* RESULT */
-	char	   *out_codes;		/* CODES */
+	GrnResultArrays out;		/* once written; rows NULL before */
 	GrnGpu	   *holder;			/* a GPU that keeps the graph, or NULL */
 	GrnFinish	finish;
 	uint32_t	bad_vertex;
@@ -189,8 +188,8 @@ extern void grn_pipeline_choose_entries(GrnPipeline *p);
 
 /* ---- pipeline_result.c ---- */
 
-/* Bytes of RESULT.  The result's offsets must be set. */
-extern uint64_t grn_pipeline_result_bytes(const GrnPipeline *p);
+/* The arrays of the result, by its numbers so far.  result, codes: as for grn_result_arrays(). */
+extern GrnResultArrays grn_pipeline_place_result(const GrnPipeline *p, void *result, void *codes);
 /* Assigns node ids to all vertices, and writes all arrays for the leader, by node. */
 extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
 /* Writes only row_start and rows of the result. */
@@ -207,10 +206,7 @@ typedef struct GrnRecords
 	GrnPipeline *p;
 	GrnLayout	layout;
 	GrnCenter	center;			/* center of own vectors, if the result is centered */
-	uint32_t   *ids;			/* [n][degree] neighbors */
-	uint8_t    *counts;			/* [n] */
-	const uint8_t *codes;		/* [n][code_bytes] */
-	const GrnFactor *factors;	/* [n] */
+	GrnResultArrays at;			/* ids, counts, codes and factors */
 	uint8_t		entry_codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
 	GrnFactor	entry_factors[GRN_MAX_ENTRIES];
 	size_t		item_bytes;
@@ -265,8 +261,6 @@ extern void grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin,
 
 /* ---- pipeline_nearest.c ---- */
 
-/* Sets the offsets of RESULT for lists of nearest rows. */
-extern void grn_pipeline_plan_nearest(GrnPipeline *p);
 /* Finds the lists, by the finished graph or exactly, and writes the lists and the rows of nodes. */
 extern bool grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure);
 

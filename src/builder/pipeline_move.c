@@ -56,7 +56,7 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
 	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(m) >= 2 &&
-		rows + p->kept_bytes + grn_pipeline_result_bytes(p) + workspace > limit;
+		rows + p->kept_bytes + grn_pipeline_place_result(p, NULL, NULL).result_bytes + workspace > limit;
 }
 
 bool

@@ -35,30 +35,17 @@ typedef struct NearestLists
 	GrnFailure	failure;
 } NearestLists;
 
-void
-grn_pipeline_plan_nearest(GrnPipeline *p)
-{
-	GrnBuildResult *r = p->result;
-	uint64_t	m = p->rows.n;
-
-	r->off_near_start = 0;
-	r->off_near_count = grn_aligned(m * sizeof(uint64_t));
-	r->off_row_start = r->off_near_count + grn_aligned(m * sizeof(uint32_t));
-	r->off_rows = r->off_row_start + grn_aligned((m + 1) * sizeof(uint32_t));
-	r->off_near = grn_pipeline_result_bytes(p);
-}
-
 static uint64_t
 bytes_of_chunks(const NearestLists *f, uint64_t nchunks)
 {
-	return f->p->result->off_near + nchunks * CHUNK_ITEMS * sizeof(GrnNear);
+	return grn_pipeline_place_result(f->p, NULL, NULL).result_bytes + nchunks * CHUNK_ITEMS * sizeof(GrnNear);
 }
 
 /* Whether a node is in its own list: it has several rows. */
 static bool
 lists_itself(const NearestLists *f, size_t node)
 {
-	const uint32_t *start = (const uint32_t *) (f->p->out + f->p->result->off_row_start);
+	const uint32_t *start = f->p->out.row_start;
 
 	return start[node + 1] - start[node] > 1;
 }
@@ -94,20 +81,19 @@ static void
 write_list(NearestLists *f, Writer *w, size_t node, const GrnNear *list, uint32_t count)
 {
 	GrnPipeline *p = f->p;
-	const GrnBuildResult *r = p->result;
 	double		farthest = p->build->spec->near.farthest;
 	GrnNear    *items;
 
 	while (count > 0 && p->metric->value(list[count - 1].compared) > farthest)
 		count--;
-	((uint32_t *) (p->out + r->off_near_count))[node] = 0;
+	p->out.near_count[node] = 0;
 	if (count == 0 || !reserve_items(f, w, count))
 		return;
-	items = (GrnNear *) (p->out + r->off_near) + w->at;
+	items = p->out.near + w->at;
 	for (uint32_t i = 0; i < count; i++)
 		items[i] = (GrnNear) {p->position[list[i].id], list[i].compared};
-	((uint64_t *) (p->out + r->off_near_start))[node] = w->at;
-	((uint32_t *) (p->out + r->off_near_count))[node] = count;
+	p->out.near_start[node] = w->at;
+	p->out.near_count[node] = count;
 	w->at += count;
 }
 
@@ -200,15 +186,17 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	uint64_t	m = p->rows.n;
 	double		since = grn_seconds();
 	NearestLists f = {.p = p};
+	void	   *out;
 	bool		fine;
 
 	f.n = (GrnNearest) {.rows = &p->rows, .comparison = p->metric->comparison, .k = spec->k,
 						.graph = &p->graph, .ef = spec->ef, .entries = r->entries,
 						.nentries = r->nentries};
 	f.vertex = order_nodes(p, exact);
-	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, r->off_near, failure);
-	if (!p->out)
+	out = grn_pipeline_need(p, GRN_SEG_RESULT, bytes_of_chunks(&f, 0), failure);
+	if (!out)
 		return false;
+	p->out = grn_pipeline_place_result(p, out, NULL);
 	/* Without a farthest distance the size of all lists is known. */
 	if (isinf(spec->farthest))
 		p->build->host->expect(p->build->host->ctx, GRN_SEG_RESULT,

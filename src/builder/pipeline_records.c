@@ -39,14 +39,12 @@ typedef enum ItemState
 static uint64_t
 index_of(const GrnPipeline *p, uint32_t id, bool of_item)
 {
-	const GrnBuildResult *r = p->result;
-
-	if (p->out == NULL)
+	if (p->out.rows == NULL)
 		return p->rows.order == NULL || (of_item && !p->rounded) ? id : p->rows.order[id];
-	if (r->moved)
-		id = ((const uint32_t *) (p->out + r->off_moved))[id];
+	if (p->out.moved != NULL)
+		id = p->out.moved[id];
 	else
-		id = ((const uint32_t *) (p->out + r->off_rows))[((const uint32_t *) (p->out + r->off_row_start))[id]];
+		id = p->out.rows[p->out.row_start[id]];
 	/* moved[] has vertices if vertices have own items beside their rows */
 	return p->own && !p->rounded && !of_item && p->rows.order ? p->rows.order[id] : id;
 }
@@ -88,9 +86,10 @@ form_record(GrnRecordStore *s, uint32_t id)
 	const GrnLayout *l = &r->layout;
 	const GrnPipeline *p = r->p;
 	const uint8_t tid[GRN_TID_BYTES] = {0, 0, 0, 0, 1, 0};
-	GrnRecordSource src = {.tids = tid, .ntids = 1, .next = GRN_INVALID_ID, .all_codes = r->codes,
-		.all_factors = r->factors, .ids = r->ids + (uint64_t) id * l->degree, .count = r->counts[id]};
+	GrnRecordSource src = grn_result_record(&r->at, l, id);
 
+	src.tids = tid;
+	src.ntids = 1;
 	if (p->own)
 	{
 		src.stored = p->own + index_of(p, id, true) * p->own_bytes;
@@ -102,11 +101,6 @@ form_record(GrnRecordStore *s, uint32_t id)
 		src.error = grn_own_item_error(l->form, l->dim, src.stored);
 	else
 		src.x = grn_row_values(&p->rows, grn_records_row(r, id), s->scratch);
-	if (l->code_bytes > 0)
-	{
-		src.code = r->codes + (uint64_t) id * l->code_bytes;
-		src.factor = r->factors[id];
-	}
 	grn_record_write(l, &src, s->record);
 }
 
@@ -137,13 +131,13 @@ edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg)
 	GrnRecordStore *s = (GrnRecordStore *) self;
 	const GrnRecords *r = s->records;
 	GrnRecord  *rec = (GrnRecord *) s->record;
-	uint32_t   *ids = r->ids + (uint64_t) id * r->layout.degree;
+	uint32_t   *ids = r->at.ids + (uint64_t) id * r->layout.degree;
 	uint32_t	at;
 	uint32_t	new;
 
 	form_record(s, id);
 	fn(arg, rec);
-	at = r->counts[id] = rec->count;
+	at = r->at.counts[id] = rec->count;
 	memcpy(ids, grn_rec_ids(&r->layout, rec), at * sizeof(uint32_t));
 	for (new = ids[--at]; at > 0 && distance(r, id, ids[at - 1]) > distance(r, id, new); at--)
 		ids[at] = ids[at - 1];
@@ -201,20 +195,16 @@ grn_records_begin(GrnRecords *r, GrnPipeline *p)
 	of.attr_bytes = of.sig_bytes = 0;
 	if (!grn_layout_of(&r->layout, &of))
 		return false;
-	if (result->centered)
-	{
-		grn_center_make(&r->center, p->metric->comparison, p->center, p->rows.dim);
-		r->layout.center = &r->center;
-	}
-	r->ids = p->out ? (uint32_t *) (p->out + result->off_ids) : p->graph.ids;
-	r->counts = p->out ? (uint8_t *) (p->out + result->off_counts) : p->graph.counts;
-	r->codes = p->out ? (const uint8_t *) p->out_codes + result->off_codes : p->codes;
-	r->factors = p->out ? (const GrnFactor *) (p->out_codes + result->off_factors) : p->factors;
+	grn_layout_set_center(&r->layout, &r->center, p->metric->comparison, p->center);
+	r->at = p->out;
+	if (p->out.rows == NULL)
+		r->at = (GrnResultArrays) {.ids = p->graph.ids, .counts = p->graph.counts,
+								   .codes = r->layout.code_bytes > 0 ? p->codes : NULL, .factors = p->factors};
 	bytes = r->layout.code_bytes;
 	for (uint32_t e = 0; bytes > 0 && e < result->nentries; e++)
 	{
-		memcpy(r->entry_codes + e * bytes, r->codes + result->entries[e] * bytes, bytes);
-		r->entry_factors[e] = r->factors[result->entries[e]];
+		memcpy(r->entry_codes + e * bytes, r->at.codes + result->entries[e] * bytes, bytes);
+		r->entry_factors[e] = r->at.factors[result->entries[e]];
 	}
 	r->item_bytes = grn_own_item_bytes(r->layout.form, r->layout.dim);
 	if (!p->own && p->rows.form != r->layout.form && p->graph.n * r->item_bytes <= MOST_ITEM_BYTES)

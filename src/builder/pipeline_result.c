@@ -8,32 +8,31 @@
 
 #include "graph/arena.h"
 
-uint64_t
-grn_pipeline_result_bytes(const GrnPipeline *p)
+GrnResultArrays
+grn_pipeline_place_result(const GrnPipeline *p, void *result, void *codes)
 {
-	return grn_place_result_end(p->result, p->build->n, p->rows.dim);
+	return grn_result_arrays(p->result, p->build->n, p->rows.dim, p->build->spec->near.k > 0, result, codes);
 }
 
 /* Copies a vertex's list, in node ids, and the vertex's code to the arrays of its node. */
 static void
 write_node(GrnPipeline *p, size_t node, size_t v)
 {
-	const GrnBuildResult *r = p->result;
 	uint32_t	degree = p->graph.degree;
-	size_t		code_bytes = grn_code_bytes(r->shape);
+	size_t		code_bytes = grn_code_bytes(p->result->shape);
 	const uint32_t *from = p->graph.ids + v * degree;
-	uint32_t   *to = (uint32_t *) (p->out + r->off_ids) + node * degree;
+	uint32_t   *to = p->out.ids + node * degree;
 	uint32_t	count = p->graph.counts[v];
 
-	((uint8_t *) p->out + r->off_counts)[node] = (uint8_t) count;
+	p->out.counts[node] = (uint8_t) count;
 	for (uint32_t i = 0; i < count; i++)
 		to[i] = p->position[from[i]];
 	for (uint32_t i = count; i < degree; i++)
 		to[i] = GRN_INVALID_ID;
 	if (code_bytes > 0)
 	{
-		memcpy(p->out_codes + r->off_codes + node * code_bytes, p->codes + v * code_bytes, code_bytes);
-		((GrnFactor *) (p->out_codes + r->off_factors))[node] = p->factors[v];
+		memcpy(p->out.codes + node * code_bytes, p->codes + v * code_bytes, code_bytes);
+		p->out.factors[node] = p->factors[v];
 	}
 }
 
@@ -51,7 +50,7 @@ static void
 find_vertices_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	uint32_t   *moved = (uint32_t *) (p->out + p->result->off_moved);
+	uint32_t   *moved = p->out.moved;
 
 	(void) worker;
 	for (size_t v = begin; v < end; v++)
@@ -62,7 +61,7 @@ static void
 write_nodes_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	uint32_t   *moved = (uint32_t *) (p->out + p->result->off_moved);
+	uint32_t   *moved = p->out.moved;
 
 	(void) worker;
 	for (size_t node = begin; node < end; node++)
@@ -96,8 +95,8 @@ static void
 write_rows_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
-	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
+	uint32_t   *start = p->out.row_start;
+	uint32_t   *rows = p->out.rows;
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
@@ -113,7 +112,7 @@ static void
 count_rows_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
+	uint32_t   *start = p->out.row_start;
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
@@ -125,8 +124,8 @@ static void
 place_ranks_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
-	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
+	uint32_t   *start = p->out.row_start;
+	uint32_t   *rows = p->out.rows;
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
@@ -151,8 +150,8 @@ static void
 order_rows_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	const uint32_t *ends = (const uint32_t *) (p->out + p->result->off_row_start);
-	uint32_t   *rows = (uint32_t *) (p->out + p->result->off_rows);
+	const uint32_t *ends = p->out.row_start;
+	uint32_t   *rows = p->out.rows;
 
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
@@ -176,7 +175,7 @@ void
 grn_pipeline_write_rows(GrnPipeline *p)
 {
 	GrnBuild   *b = p->build;
-	uint32_t   *start = (uint32_t *) (p->out + p->result->off_row_start);
+	uint32_t   *start = p->out.row_start;
 	size_t		m = p->graph.n;
 
 	if (m == b->n)
@@ -204,27 +203,25 @@ bool
 grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
+	GrnResultArrays bytes = grn_pipeline_place_result(p, NULL, NULL);
 	uint32_t	dims = grn_code_dims(r->shape);
-	uint64_t	basis = 4 * (uint64_t) p->rows.dim * dims;
+	void	   *out;
+	void	   *codes = NULL;
 
 	grn_progress_step(&p->progress, 0.4, GRN_ORDER_LOOPS);
 	grn_finish_order(&p->finish);
-	p->out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_result_bytes(p), failure);
-	if (!p->out)
+	out = grn_pipeline_need(p, GRN_SEG_RESULT, bytes.result_bytes, failure);
+	if (out != NULL && bytes.codes_bytes > 0)
+		codes = grn_pipeline_need(p, GRN_SEG_CODES, bytes.codes_bytes, failure);
+	if (out == NULL || (bytes.codes_bytes > 0 && codes == NULL))
 		return false;
+	p->out = grn_pipeline_place_result(p, out, codes);
 	if (r->centered)
-		memcpy(p->out + r->off_center, p->center, p->rows.dim * sizeof(float));
-	if (grn_has_codes(&p->codec))
-	{
-		p->out_codes = grn_pipeline_need(p, GRN_SEG_CODES,
-										 grn_place_codes(r, p->rows.dim), failure);
-		if (!p->out_codes)
-			return false;
-	}
+		memcpy(p->out.center, p->center, p->rows.dim * sizeof(float));
 	if (dims > 0)
 	{
-		memcpy(p->out_codes + r->off_codec, p->codec.mean, 4 * (uint64_t) p->rows.dim);
-		memcpy(p->out_codes + r->off_codec + 4 * (uint64_t) p->rows.dim, p->codec.basis, basis);
+		memcpy(p->out.codec, p->codec.mean, p->rows.dim * sizeof(float));
+		memcpy(p->out.codec + p->rows.dim, p->codec.basis, (size_t) p->rows.dim * dims * sizeof(float));
 	}
 	grn_progress_step(&p->progress, 0.6, (p->graph.n == p->build->n ? 2 : 4) + (r->moved != 0));
 	write_lists(p);

@@ -42,9 +42,10 @@
 #include "graph/arena.h"
 #include "graph/construct/nearest.h"
 #include "graph/grn.h"
+#include "graph/stored/group.h"
 #include "graph/stored/record.h"
 
-#define GRN_PROTOCOL_VERSION 21
+#define GRN_PROTOCOL_VERSION 22
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -61,8 +62,8 @@ typedef enum GrnSegment
 	GRN_SEG_VECTORS = 0,
 	GRN_SEG_ORDER,				/* uint32 [n]: for each rank by heap TID, the row's number in
 								 * VECTORS */
-	GRN_SEG_RESULT,				/* see GrnBuildResult */
-	GRN_SEG_CODES,				/* see GrnBuildResult */
+	GRN_SEG_RESULT,				/* see GrnResultArrays */
+	GRN_SEG_CODES,				/* see GrnResultArrays */
 	GRN_SEG_WORK,				/* the builder's own workspace */
 	GRN_SEG_LISTS,				/* see GrnLists */
 	/* The segments from here on belong to the leader alone; the builder never maps them. */
@@ -150,32 +151,9 @@ typedef struct GrnRemoteTimes
 } GrnRemoteTimes;
 
 /*
- * The contents of the segments after a build, with m = nodes:
- *
- *  RESULT at off_ids: uint32 [m][degree]  neighbors, by node id, nearest first
- *         at off_counts: uint8 [m]
- *         at off_row_start: uint32 [m + 1]
- *         at off_rows: uint32 [n]   rows of node i (into VECTORS), by heap TID:
- *                                   [row_start[i], row_start[i + 1])
- *         at off_moved: uint32 [m]  if moved: number of node i's vector at off_vectors.
- *                                   TIDS and ATTRS do not move: off_rows indexes them.
- *         at off_center: float [dim] if centered: the approximate mean of the rows
- *  CODES  at off_codes: uint8 [m][code_bytes], at off_factors: GrnFactor [m],
- *         at off_codec: float, mean then basis (grn_codec_floats())
- *  WORK   at off_vectors: [moved]   rows in the form of VECTORS, whose own copy is gone; if
- *                                   own_items: the vectors that records keep (graph/stored/own.h)
- *
- * Node ids follow the order of pages, the order of records on disk.
- *
- * A build of lists of nearest rows leaves only row_start and rows of the arrays above, and in
- * RESULT
- *
- *         at off_near_start: uint64 [m] first item of node i's list
- *         at off_near_count: uint32 [m] number of items in the list
- *         at off_near:       GrnNear [near_items], with the ids of nodes, nearest first.
- *                            Some items belong to no list.
- *
- * A node is in its own list if the node has several rows.
+ * The numbers of a build's result.  GrnResultArrays has the arrays.  If rows have moved, their
+ * vectors are in WORK at off_vectors: rows in the form of VECTORS, whose own copy is gone, or, if
+ * own_items, the vectors that records keep (graph/stored/own.h).
  */
 typedef struct GrnBuildResult
 {
@@ -203,20 +181,8 @@ typedef struct GrnBuildResult
 								 * are still in VECTORS */
 	uint32_t	own_items;
 	GrnGraphParams params;		/* the parameters used */
-	uint64_t	off_ids,
-				off_counts,
-				off_row_start,
-				off_rows,
-				off_center,
-				off_moved,
-				off_vectors;
-	uint64_t	off_codes,
-				off_factors,
-				off_codec;
-	uint64_t	off_near_start,
-				off_near_count,
-				off_near,
-				near_items;
+	uint64_t	off_vectors;
+	uint64_t	near_items;		/* items at GrnResultArrays.near */
 	uint32_t	gpus;			/* GPUs that were open for the build */
 	uint32_t	parts;			/* parts in which the graph was built; 0: the graph was built as a
 								 * whole */
@@ -253,33 +219,71 @@ grn_result_layout(GrnLayout *layout, const GrnBuildSpec *spec, const GrnBuildRes
 	return grn_layout_of(layout, &of);
 }
 
-/* Sets the offsets of lists and rows in RESULT.  nodes and degree must be set. */
-static inline void
-grn_place_result(GrnBuildResult *r)
+/*
+ * The arrays of RESULT and CODES after a build of n rows, with m = nodes.  Node ids follow the
+ * order of pages, the order of records on disk.  An index has no near arrays.  A build of lists of
+ * nearest rows has only the near arrays, row_start and rows.  Arrays that a result lacks are NULL.
+ */
+typedef struct GrnResultArrays
 {
-	r->off_ids = 0;
-	r->off_counts = grn_aligned((uint64_t) r->nodes * r->degree * sizeof(uint32_t));
-	r->off_row_start = r->off_counts + grn_aligned(r->nodes);
-	r->off_rows = r->off_row_start + grn_aligned(((uint64_t) r->nodes + 1) * sizeof(uint32_t));
-}
+	uint32_t   *ids;			/* [m][degree] neighbors, nearest first */
+	uint8_t    *counts;			/* [m] number of neighbors */
+	uint32_t   *row_start;		/* [m + 1] */
+	uint32_t   *rows;			/* [n] rows of node i (into VECTORS), by heap TID: [row_start[i],
+								 * row_start[i + 1]) */
+	uint32_t   *moved;			/* [m] if moved: number of node i's vector in WORK.  TIDS and ATTRS
+								 * do not move: rows[] indexes them. */
+	float	   *center;			/* [dim] if centered: the approximate mean of the rows */
+	uint64_t   *near_start;		/* [m] first item of node i's list in near[] */
+	uint32_t   *near_count;		/* [m] number of items in the list */
+	GrnNear    *near;			/* [near_items] with the ids of nodes, nearest first.  Some items
+								 * belong to no list.  A node with several rows is in its own list. */
+	uint64_t	result_bytes;	/* bytes of RESULT */
+	uint8_t    *codes;			/* [m][code_bytes] */
+	GrnFactor  *factors;		/* [m] */
+	float	   *codec;			/* mean, then basis: grn_codec_floats() */
+	uint64_t	codes_bytes;	/* bytes of CODES; 0: no codes */
+} GrnResultArrays;
 
-/* Sets the offsets of the arrays in RESULT behind `rows` rows.  Returns the bytes of RESULT. */
-static inline uint64_t
-grn_place_result_end(GrnBuildResult *r, uint64_t rows, uint32_t dim)
+/*
+ * Places the arrays of a build of `rows` rows by the numbers of its result.  near: the build makes
+ * lists of nearest rows.  result, codes: the segments, or NULL, for the bytes alone.  The bytes are
+ * GRN_NO_SIZE if the numbers are too large.
+ */
+static inline GrnResultArrays
+grn_result_arrays(const GrnBuildResult *r, uint64_t rows, uint32_t dim, bool near, void *result, void *codes)
 {
-	r->off_moved = r->off_rows + grn_aligned(rows * sizeof(uint32_t));
-	r->off_center = r->off_moved + (r->moved ? grn_aligned(r->nodes * sizeof(uint32_t)) : 0);
-	return r->off_center + (r->centered ? grn_aligned(dim * sizeof(float)) : 0);
-}
+	GrnResultArrays at = {0};
+	GrnArena	a = {result, 0};
+	GrnArena	c = {codes, 0};
 
-/* Sets the offsets of the arrays in CODES, by nodes and shape.  Returns the bytes of CODES. */
-static inline uint64_t
-grn_place_codes(GrnBuildResult *r, uint32_t dim)
-{
-	r->off_codes = 0;
-	r->off_factors = grn_aligned((uint64_t) r->nodes * grn_code_bytes(r->shape));
-	r->off_codec = r->off_factors + grn_aligned(r->nodes * sizeof(GrnFactor));
-	return r->off_codec + grn_codec_floats(dim, grn_code_dims(r->shape)) * sizeof(float);
+	if (near)
+	{
+		at.near_start = grn_take(&a, r->nodes, sizeof(uint64_t));
+		at.near_count = grn_take(&a, r->nodes, sizeof(uint32_t));
+	}
+	else
+	{
+		at.ids = grn_take(&a, r->nodes, (size_t) r->degree * sizeof(uint32_t));
+		at.counts = grn_take(&a, r->nodes, 1);
+	}
+	at.row_start = grn_take(&a, (size_t) r->nodes + 1, sizeof(uint32_t));
+	at.rows = grn_take(&a, rows, sizeof(uint32_t));
+	if (r->moved)
+		at.moved = grn_take(&a, r->nodes, sizeof(uint32_t));
+	if (r->centered)
+		at.center = grn_take(&a, dim, sizeof(float));
+	if (near)
+		at.near = grn_take(&a, r->near_items, sizeof(GrnNear));
+	at.result_bytes = a.used;
+	if (grn_code_bytes(r->shape) > 0)
+	{
+		at.codes = grn_take(&c, r->nodes, grn_code_bytes(r->shape));
+		at.factors = grn_take(&c, r->nodes, sizeof(GrnFactor));
+		at.codec = grn_take(&c, grn_codec_floats(dim, grn_code_dims(r->shape)), sizeof(float));
+	}
+	at.codes_bytes = c.used;
+	return at;
 }
 
 /*
@@ -292,6 +296,33 @@ static inline bool
 grn_parts_are_faster(int gpus, uint64_t rows)
 {
 	return gpus >= 4 && rows >= 8000000;
+}
+
+/* A node's record without heap TIDs and own vector.  Before the page order nodes are vertices. */
+static inline GrnRecordSource
+grn_result_record(const GrnResultArrays *at, const GrnLayout *l, uint32_t node)
+{
+	GrnRecordSource src = {.next = GRN_INVALID_ID, .ids = at->ids + (uint64_t) node * l->degree,
+		.count = at->counts[node], .all_codes = at->codes, .all_factors = at->factors};
+
+	if (at->codes != NULL)
+	{
+		src.code = at->codes + (uint64_t) node * l->code_bytes;
+		src.factor = at->factors[node];
+	}
+	return src;
+}
+
+/* The codec of the result's codes.  floats: GrnResultArrays.codec, which the codec points into. */
+static inline GrnCodec
+grn_result_codec(const GrnBuildResult *r, GrnMetric metric, uint32_t dim, const float *floats)
+{
+	GrnCodec	codec = {.dim = dim, .shape = r->shape, .norm_unit = r->norm_unit, .power = r->power,
+		.mean = floats, .basis = floats + dim};
+
+	memcpy(codec.steps, r->steps, sizeof(codec.steps));
+	grn_codec_set_metric(&codec, grn_metric(metric), r->norm_unit);
+	return codec;
 }
 
 typedef enum GrnMsgType
@@ -342,13 +373,7 @@ typedef struct GrnMsg
 
 /*
  * Lists of filter columns, whose rows the builder puts into groups (graph/stored/group.h).  LISTS
- * begins with a GrnLists, and has
- *		at off_lists: GrnListToGroup [lists]
- *		at off_nodes: uint32 [rows] nodes of the rows, list by list
- *		at off_order, off_ends, off_middles, off_factors: the arrays of GrnGroups, list by list:
- *					  uint32 [entries], uint32 [groups], uint8 [groups][code_bytes],
- *					  GrnFactor [groups]
- * The builder writes the last four.
+ * begins with a GrnLists.
  */
 typedef struct GrnLists
 {
@@ -357,12 +382,6 @@ typedef struct GrnLists
 	uint64_t	entries;		/* places of rows in groups, copies included */
 	uint64_t	groups;
 	uint64_t	room;			/* rows of a group at most */
-	uint64_t	off_lists,
-				off_nodes,
-				off_order,
-				off_ends,
-				off_middles,
-				off_factors;
 } GrnLists;
 
 typedef struct GrnListToGroup
@@ -375,17 +394,31 @@ typedef struct GrnListToGroup
 	uint32_t	seed;
 } GrnListToGroup;
 
-/* Finds the offsets of all arrays by their sizes.  Returns the bytes of LISTS. */
-static inline uint64_t
-grn_place_lists(GrnLists *l, uint32_t code_bytes)
+/* The arrays of LISTS, list by list.  The builder writes the groups. */
+typedef struct GrnListArraysToGroup
 {
-	l->off_lists = grn_aligned(sizeof(GrnLists));
-	l->off_nodes = l->off_lists + grn_aligned(l->lists * sizeof(GrnListToGroup));
-	l->off_order = l->off_nodes + grn_aligned(l->rows * sizeof(uint32_t));
-	l->off_ends = l->off_order + grn_aligned(l->entries * sizeof(uint32_t));
-	l->off_middles = l->off_ends + grn_aligned(l->groups * sizeof(uint32_t));
-	l->off_factors = l->off_middles + grn_aligned(l->groups * code_bytes);
-	return l->off_factors + l->groups * sizeof(GrnFactor);
+	GrnListToGroup *lists;		/* [lists] */
+	uint32_t   *nodes;			/* [rows] nodes of the rows */
+	GrnGroups	groups;			/* [entries], and [groups] */
+	uint64_t	bytes;			/* bytes of LISTS */
+} GrnListArraysToGroup;
+
+/* Places the arrays by their sizes.  segment: LISTS, or NULL, for the bytes alone. */
+static inline GrnListArraysToGroup
+grn_place_lists(const GrnLists *l, uint32_t code_bytes, void *segment)
+{
+	GrnListArraysToGroup at;
+	GrnArena	a = {segment, 0};
+
+	(void) grn_take(&a, 1, sizeof(GrnLists));
+	at.lists = grn_take(&a, l->lists, sizeof(GrnListToGroup));
+	at.nodes = grn_take(&a, l->rows, sizeof(uint32_t));
+	at.groups.order = grn_take(&a, l->entries, sizeof(uint32_t));
+	at.groups.ends = grn_take(&a, l->groups, sizeof(uint32_t));
+	at.groups.middles = grn_take(&a, l->groups, code_bytes);
+	at.groups.factors = grn_take(&a, l->groups, sizeof(GrnFactor));
+	at.bytes = a.used;
+	return at;
 }
 
 #endif							/* GRN_PROTOCOL_H */

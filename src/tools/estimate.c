@@ -294,6 +294,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	GrnGraphParams params = b->spec.params;
 	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centered = r.centered};
 	GrnCodeCosts costs;
+	GrnResultArrays arrays;
 	GrnWork		work;
 
 	for (uint64 n = chunk; n < rows + chunk; n += chunk)
@@ -311,10 +312,9 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	grn_default_params(&params, b->dim, rows);
 	if (b->spec.device != GRN_DEVICE_GPU)
 		grow(&s, GRN_SEG_WORK, work.kept_bytes + grn_rnnd_bytes(&params, rows, grn_copied_dims(&like)));
-	grn_place_result(&r);
-	grow(&s, GRN_SEG_RESULT, grn_place_result_end(&r, rows, b->dim));
-	if (layout->code_bytes > 0)
-		grow(&s, GRN_SEG_CODES, grn_place_codes(&r, b->dim));
+	arrays = grn_result_arrays(&r, rows, b->dim, false, NULL, NULL);
+	grow(&s, GRN_SEG_RESULT, arrays.result_bytes);
+	grow(&s, GRN_SEG_CODES, arrays.codes_bytes);
 	grow(&s, GRN_SEG_ATTRS, rows * of_row + filter_bytes);
 	return s;
 }

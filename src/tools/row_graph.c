@@ -43,11 +43,7 @@
 typedef struct Answer
 {
 	uint32		nodes;
-	const uint32 *row_start;	/* [nodes + 1] */
-	const uint32 *rows;			/* [rows] */
-	const uint64 *near_start;	/* [nodes] */
-	const uint32 *near_count;	/* [nodes] */
-	const GrnNear *near;		/* [near_items] */
+	GrnResultArrays at;
 	uint64		near_items;
 } Answer;
 
@@ -196,34 +192,26 @@ static void
 check_answer(const GrnndBuild *build, Answer *a)
 {
 	const GrnBuildResult *r = &build->builder.result;
-	const GrnndMapping *map = build->map;
 
 	a->nodes = r->nodes;
 	a->near_items = r->near_items;
 	if (r->nodes == 0 || r->nodes > build->rows)
 		grnnd_bad_result("impossible number of nodes");
-	if (r->off_near_start % sizeof(uint64) != 0)
-		grnnd_bad_result("an array is not aligned");
-	a->row_start = grnnd_result_array(map, GRN_SEG_RESULT, r->off_row_start, (uint64) r->nodes + 1,
-									  sizeof(uint32));
-	a->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, build->rows, sizeof(uint32));
-	a->near_start = grnnd_result_array(map, GRN_SEG_RESULT, r->off_near_start, r->nodes, sizeof(uint64));
-	a->near_count = grnnd_result_array(map, GRN_SEG_RESULT, r->off_near_count, r->nodes, sizeof(uint32));
-	a->near = grnnd_result_array(map, GRN_SEG_RESULT, r->off_near, r->near_items, sizeof(GrnNear));
-	grnnd_check_result_rows(a->row_start, a->rows, a->nodes, build->rows);
+	a->at = grnnd_result_arrays(build->map, r, build->rows, build->dim, true);
+	grnnd_check_result_rows(a->at.row_start, a->at.rows, a->nodes, build->rows);
 }
 
 /* Returns the list of a node, of *count items; NULL if the list is empty. */
 static const GrnNear *
 near_of(const Answer *a, uint32 node, uint32 most, uint32 *count)
 {
-	*count = a->near_count[node];
+	*count = a->at.near_count[node];
 	if (*count == 0)
 		return NULL;
-	if (*count > most || a->near_start[node] > a->near_items ||
-		*count > a->near_items - a->near_start[node])
+	if (*count > most || a->at.near_start[node] > a->near_items ||
+		*count > a->near_items - a->at.near_start[node])
 		grnnd_bad_result("a list lies outside its array");
-	return a->near + a->near_start[node];
+	return a->at.near + a->at.near_start[node];
 }
 
 /* ---- output ---- */
@@ -257,9 +245,9 @@ find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 
 		if (near[i].id >= a->nodes)
 			grnnd_bad_result("a neighbor is not a node");
-		for (uint32 at = a->row_start[near[i].id]; at < a->row_start[near[i].id + 1] && n < most; at++)
-			if (a->rows[at] != row)
-				o->candidates[n++] = (Candidate) {distance, a->rows[at]};
+		for (uint32 at = a->at.row_start[near[i].id]; at < a->at.row_start[near[i].id + 1] && n < most; at++)
+			if (a->at.rows[at] != row)
+				o->candidates[n++] = (Candidate) {distance, a->at.rows[at]};
 	}
 	return n;
 }
@@ -315,8 +303,8 @@ put_all(Output *o)
 		const GrnNear *near = near_of(a, node, build->spec.near.k, &count);
 
 		CHECK_FOR_INTERRUPTS();
-		for (uint32 at = a->row_start[node]; count > 0 && at < a->row_start[node + 1]; at++)
-			put_row(o, a->rows[at], near, count);
+		for (uint32 at = a->at.row_start[node]; count > 0 && at < a->at.row_start[node + 1]; at++)
+			put_row(o, a->at.rows[at], near, count);
 	}
 }
 

@@ -25,6 +25,7 @@ static char *base[GRN_NSEGMENTS];
 static uint64_t size[GRN_NSEGMENTS];
 static const char *fault;
 static int	memory_file = -1;
+static GrnResultArrays at;		/* of the result */
 
 static int
 is(const char *name)
@@ -135,7 +136,7 @@ say_anything(void)
 static void
 spoil(GrnBuildResult *r)
 {
-	uint64_t	words = (r->off_counts + r->nodes) / 4;
+	uint64_t	words = at.result_bytes / 4;
 
 	for (uint64_t i = any(3); i > 0; i--)
 	{
@@ -248,19 +249,10 @@ misbehave(void)
 static void
 build_near(uint64_t n, GrnBuildResult *r)
 {
-	uint64_t	off = (r->off_counts + n + 7) & ~(uint64_t) 7;
-	uint64_t   *start;
-	uint32_t   *count;
-	GrnNear    *near;
+	uint64_t   *start = at.near_start;
+	uint32_t   *count = at.near_count;
+	GrnNear    *near = at.near;
 
-	r->off_near_start = off;
-	r->off_near_count = off + 8 * n;
-	r->off_near = off + 12 * n;
-	r->near_items = n;
-	need(GRN_SEG_RESULT, r->off_near + n * sizeof(GrnNear));
-	start = (uint64_t *) (base[GRN_SEG_RESULT] + r->off_near_start);
-	count = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_near_count);
-	near = (GrnNear *) (base[GRN_SEG_RESULT] + r->off_near);
 	for (uint32_t i = 0; i < n; i++)
 	{
 		start[i] = i;
@@ -277,8 +269,35 @@ build_near(uint64_t n, GrnBuildResult *r)
 		start[n - 1] = n;
 	if (is("near_items"))
 		r->near_items = UINT64_MAX / 2;
-	if (is("near_odd"))
-		r->off_near_start += 4;
+}
+
+/* Numbers of a result that decide about its arrays. */
+static void
+choose_arrays(uint64_t n, GrnBuildResult *r)
+{
+	r->nodes = (uint32_t) n;
+	r->degree = spec.params.degree;
+	r->form = GRN_FORM_F32;
+	r->near_items = spec.near.k > 0 ? n : 0;
+	if (is("moved") || is("moved_row"))
+		r->moved = 1;
+	if (is("own_items") || is("own_error"))
+	{
+		r->moved = (uint32_t) n;
+		r->own_items = 1;
+	}
+	if (is("centered"))
+		r->centered = 1;
+	if (is("center"))
+	{
+		r->form = GRN_FORM_ROTATED4;
+		r->centered = 1;
+	}
+	if (is("codec") || is("step"))
+	{
+		r->shape.dims[0] = 32;
+		r->steps[0] = is("step") ? NAN : 1;
+	}
 }
 
 /* A ring: node i has i + 1, i + 2, ... as neighbors, and row i. */
@@ -287,33 +306,37 @@ build(uint64_t n, GrnBuildResult *r)
 {
 	uint32_t	degree = spec.params.degree;
 	uint32_t	count = n > degree ? degree : (uint32_t) n - 1;
+	bool		near = spec.near.k > 0;
 	uint32_t   *ids;
 	uint8_t    *counts;
 	uint32_t   *row_start;
 	uint32_t   *rows;
 
-	r->nodes = (uint32_t) n;
-	r->degree = degree;
-	r->form = GRN_FORM_F32;
+	choose_arrays(n, r);
 	r->nentries = 1;
 	r->on_gpu = spec.device != GRN_DEVICE_CPU && (is("gpu") || strncmp(fault, "park", 4) == 0);
 	r->norm_unit = 1;
 	r->params = spec.params;
-	r->off_ids = 0;
-	r->off_row_start = 4 * n * degree;
-	r->off_rows = r->off_row_start + 4 * (n + 1);
-	r->off_counts = r->off_rows + 4 * n;
-	need(GRN_SEG_RESULT, r->off_counts + n);
-	ids = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_ids);
-	counts = (uint8_t *) base[GRN_SEG_RESULT] + r->off_counts;
-	row_start = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_row_start);
-	rows = (uint32_t *) (base[GRN_SEG_RESULT] + r->off_rows);
+	at = grn_result_arrays(r, n, spec.dim, near, NULL, NULL);
+	if (!is("no_result"))
+		need(GRN_SEG_RESULT, at.result_bytes);
+	if (at.codes_bytes > 0)
+		need(GRN_SEG_CODES, at.codes_bytes);
+	at = grn_result_arrays(r, n, spec.dim, near, is("no_result") ? malloc(at.result_bytes) : base[GRN_SEG_RESULT],
+						   base[GRN_SEG_CODES]);
+	ids = at.ids;
+	counts = at.counts;
+	row_start = at.row_start;
+	rows = at.rows;
 	for (uint32_t i = 0; i < n; i++)
 	{
-		for (uint32_t j = 0; j < count; j++)
+		for (uint32_t j = 0; !near && j < count; j++)
 			ids[(uint64_t) i * degree + j] = (uint32_t) ((i + j + 1) % n);
-		counts[i] = (uint8_t) count;
+		if (!near)
+			counts[i] = (uint8_t) count;
 		row_start[i] = rows[i] = i;
+		if (r->moved)
+			at.moved[i] = i + is("moved_row");
 	}
 	row_start[n] = (uint32_t) n;
 
@@ -349,25 +372,14 @@ build(uint64_t n, GrnBuildResult *r)
 		r->form = 9;
 	if (is("code_dims"))
 		r->shape.dims[0] = 33;
-	if (is("offset"))
-		r->off_ids = size[GRN_SEG_RESULT];
-	if (is("offset_wraps"))
-		r->off_rows = UINT64_MAX - 3;
-	if (is("offset_odd"))
-		r->off_row_start += 1;
 	if (is("moved") || is("moved_row"))
 	{
-		r->moved = 1;
-		/* from 1 to n */
-		r->off_moved = is("moved") ? r->off_rows : r->off_row_start + 4;
 		need(GRN_SEG_WORK, n * spec.row_bytes);
 		r->off_vectors = is("moved") ? size[GRN_SEG_WORK] : 0;
 	}
 	if (is("own_items"))
 	{
 		/* shorter ones would be there */
-		r->moved = (uint32_t) n;
-		r->own_items = 1;
 		need(GRN_SEG_WORK, n * spec.dim * sizeof(float));
 		r->off_vectors = size[GRN_SEG_WORK] - n * spec.dim * sizeof(float);
 	}
@@ -375,39 +387,19 @@ build(uint64_t n, GrnBuildResult *r)
 	{
 		size_t		item = (spec.dim + 1) * sizeof(float);
 
-		r->moved = (uint32_t) n;
-		r->own_items = 1;
-		r->off_moved = r->off_rows; /* from 0 to n - 1 */
 		need(GRN_SEG_WORK, n * item);
 		memset(base[GRN_SEG_WORK], 0, n * item);
 		*(float *) (base[GRN_SEG_WORK] + n * item - sizeof(float)) = NAN;
 	}
-	if (is("centered"))
-		r->centered = 1;
 	if (is("center"))
 	{
-		r->form = GRN_FORM_ROTATED4;
-		r->centered = 1;
-		r->off_center = (r->off_counts + n + 3) / 4 * 4;
-		need(GRN_SEG_RESULT, r->off_center + spec.dim * sizeof(float));
-		memset(base[GRN_SEG_RESULT] + r->off_center, 0x7F, spec.dim * sizeof(float));
-		*(float *) (base[GRN_SEG_RESULT] + r->off_center) = NAN;
+		memset(at.center, 0x7F, spec.dim * sizeof(float));
+		at.center[0] = NAN;
 	}
 	if (is("norm"))
 		r->norm_unit = NAN;
-	if (is("codec") || is("step"))
-	{
-		float	   *codec;
-		uint32_t	dim = spec.dim;
-
-		r->shape.dims[0] = 32;
-		r->steps[0] = is("step") ? NAN : 1;
-		r->off_factors = 16 * n;
-		r->off_codec = 20 * n;
-		need(GRN_SEG_CODES, r->off_codec + 4 * grn_codec_floats(dim, 32));
-		codec = (float *) (base[GRN_SEG_CODES] + r->off_codec);
-		codec[dim] = INFINITY;
-	}
+	if (at.codec != NULL)
+		at.codec[spec.dim] = INFINITY;
 	if (spec.near.k > 0)
 		build_near(n, r);
 	if (strncmp(fault, "random", 6) == 0)

@@ -61,9 +61,7 @@ my @faults = (
 	degree        => qr/XX000: .*result is invalid: another degree/,
 	format        => qr/XX000: .*result is invalid: unknown vector format/,
 	code_dims     => qr/XX000: .*result is invalid: impossible shape of codes/,
-	offset        => qr/XX000: .*result is invalid: an array lies outside its segment/,
-	offset_wraps  => qr/XX000: .*result is invalid: an array lies outside its segment/,
-	offset_odd    => qr/XX000: .*result is invalid: an array lies outside its segment/,
+	no_result     => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	moved         => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	own_items     => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	own_error     => qr/XX000: .*result is invalid: a rounding error is not a number/,
@@ -163,7 +161,6 @@ for my $case (
 	[ 'near_count', qr/XX000: .*result is invalid: a list lies outside its array/ ],
 	[ 'near_end', qr/XX000: .*result is invalid: a list lies outside its array/ ],
 	[ 'near_items', qr/XX000: .*result is invalid: an array lies outside its segment/ ],
-	[ 'near_odd', qr/XX000: .*result is invalid: an array is not aligned/ ],
 	[ 'row_twice', qr/XX000: .*result is invalid: a row belongs to two nodes/ ],
 	[ 'nodes', qr/XX000: .*result is invalid: impossible number of nodes/ ],
 	[ 'segv', qr/58000: the index builder process ended unexpectedly.*signal 11/s ])

@@ -43,6 +43,7 @@ typedef struct Leader
 	char	   *base[GRN_NSEGMENTS];
 	uint64_t	mapped[GRN_NSEGMENTS];
 	GrnBuildSpec spec;
+	uint32_t	n;				/* rows sent */
 	/* what the builder said */
 	int			beats;
 	int			notices;
@@ -444,6 +445,7 @@ send_content(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 	uint32_t   *order;
 	float		x[GRN_MOST_DIMS];
 
+	l->n = n;
 	grow(l, GRN_SEG_VECTORS, (uint64_t) n * l->spec.row_bytes);
 	grow(l, GRN_SEG_ORDER, (uint64_t) n * 4);
 	order = (uint32_t *) l->base[GRN_SEG_ORDER];
@@ -473,6 +475,14 @@ send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 
 /* ---- results ---- */
 
+/* The arrays of an index's result. */
+static inline GrnResultArrays
+built_by(const Leader *l)
+{
+	return grn_result_arrays(&l->last.u.result, l->n, l->spec.dim, false, l->base[GRN_SEG_RESULT],
+							 l->base[GRN_SEG_CODES]);
+}
+
 static inline const void *
 row_of(const Leader *l, uint32_t row)
 {
@@ -490,17 +500,16 @@ rows_of(const Leader *l)
 
 /* Whether a node's list is in order of distance, but for rounding. */
 static inline bool
-nearest_first(const Leader *l, const GrnBuildResult *r, uint32_t node, const uint32_t *ids,
-			  uint32_t count)
+nearest_first(const Leader *l, const GrnResultArrays *at, uint32_t node)
 {
-	const char *out = l->base[GRN_SEG_RESULT];
-	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	const uint32_t *row_start = at->row_start;
+	const uint32_t *rows = at->rows;
+	const uint32_t *ids = at->ids + (uint64_t) node * l->last.u.result.degree;
 	GrnRows		all = rows_of(l);
 	const void *x = row_of(l, rows[row_start[node]]);
 	float		before = 0;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < at->counts[node]; i++)
 	{
 		float		d = grn_row_distance(&all, x, row_of(l, rows[row_start[ids[i]]]));
 
@@ -543,16 +552,14 @@ static inline void
 check_result(const Leader *l, uint32_t n)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	const char *out = l->base[GRN_SEG_RESULT];
-	uint32_t   *ids = (uint32_t *) (out + r->off_ids);
-	uint8_t    *counts = (uint8_t *) out + r->off_counts;
-	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
+	GrnResultArrays at = built_by(l);
+	const uint32_t *row_start = at.row_start;
+	const uint32_t *rows = at.rows;
 	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
 	uint32_t	dim = l->spec.dim;
 	uint32_t   *rank = malloc(n * 4);
 	uint8_t    *taken = calloc(n, 1);
-	GrnGraph	g = {ids, counts, r->nodes, r->degree};
+	GrnGraph	g = {at.ids, at.counts, r->nodes, r->degree};
 	void	   *work = malloc(grn_connect_bytes(r->nodes));
 	uint32_t	bad;
 	const char *what;
@@ -562,7 +569,7 @@ check_result(const Leader *l, uint32_t n)
 		return;
 	CHECK(l->hellos == 1 && l->phases > 0, "%d %d", l->hellos, l->phases);
 	/* results are there, for good, before recall is measured */
-	CHECK(l->written == 1 && l->result_then == grn_checksum(out, l->mapped[GRN_SEG_RESULT]),
+	CHECK(l->written == 1 && l->result_then == grn_checksum(l->base[GRN_SEG_RESULT], l->mapped[GRN_SEG_RESULT]),
 		  "WRITTEN %d times, or too early", l->written);
 	CHECK(r->curve.queries == 0 || n < 1000 || l->phases > l->phases_before, "WRITTEN after recall");
 	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
@@ -594,7 +601,7 @@ check_result(const Leader *l, uint32_t n)
 			if (i > row_start[v])
 				CHECK(rank[rows[i - 1]] < rank[rows[i]], "node %u: rows not by TID", v);
 		}
-		CHECK(l->by_digests || nearest_first(l, r, v, ids + (uint64_t) v * r->degree, counts[v]),
+		CHECK(l->by_digests || nearest_first(l, &at, v),
 			  "node %u: neighbors not by distance", v);
 	}
 	/* different nodes hold different rows: as many nodes as distinct rows */
@@ -624,15 +631,8 @@ static inline void
 check_codes(const Leader *l)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	const char *out = l->base[GRN_SEG_RESULT];
-	const uint32_t *row_start = (const uint32_t *) (out + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
-	const char *codes = l->base[GRN_SEG_CODES];
-	const float *codec_floats = (const float *) (codes + r->off_codec);
-	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape, .norm_unit = r->norm_unit, .power = r->power,
-		.steps = {r->steps[0], r->steps[1], r->steps[2]},
-		.mean = codec_floats, .basis = codec_floats + l->spec.dim
-	};
+	GrnResultArrays at = built_by(l);
+	GrnCodec	codec = grn_result_codec(r, (GrnMetric) l->spec.metric, l->spec.dim, at.codec);
 	size_t		bytes = grn_code_bytes(r->shape);
 	uint8_t		code[GRN_MAX_CODE_BYTES];
 	float		scratch[GRN_MAX_CODE_DIMS];
@@ -642,20 +642,19 @@ check_codes(const Leader *l)
 	GrnLayout	rounding = grn_rounded_layout(dim);
 	char	   *item = calloc(1, grn_own_item_bytes(rounding.form, dim));
 
-	grn_codec_set_metric(&codec, grn_metric(l->spec.metric), r->norm_unit);
 	CHECK(bytes > 0 && grn_shape_sound(r->shape), "%zu", bytes);
 	CHECK(r->held > 0 && r->held <= 1.0001f, "%g", r->held);
 	for (uint32_t v = 0; v < r->nodes; v++)
 	{
-		grn_form_load((GrnForm) l->spec.form, row_of(l, rows[row_start[v]]), dim, x);
+		grn_form_load((GrnForm) l->spec.form, row_of(l, at.rows[at.row_start[v]]), dim, x);
 		if (l->rounded)
 		{
 			grn_own_item_make(&rounding, x, item);
 			grn_form_load(rounding.form, item, dim, x);
 		}
 		grn_encode(&codec, x, code, &factor, scratch);
-		CHECK(memcmp(code, codes + r->off_codes + v * bytes, bytes) == 0, "node %u", v);
-		CHECK(memcmp(&factor, codes + r->off_factors + v * sizeof(factor), sizeof(factor)) == 0,
+		CHECK(memcmp(code, at.codes + v * bytes, bytes) == 0, "node %u", v);
+		CHECK(memcmp(&factor, &at.factors[v], sizeof(factor)) == 0,
 			  "node %u", v);
 	}
 	free(item);

@@ -21,12 +21,7 @@ is_moved_row(const Leader *l, uint32_t at, const float *x)
 	if (!r->own_items)
 		return memcmp(vectors + (uint64_t) at * l->spec.row_bytes, x, l->spec.dim * sizeof(float)) == 0;
 	grn_result_layout(&layout, &l->spec, r);
-	if (r->centered)
-	{
-		grn_center_make(&center, grn_metric(l->spec.metric)->comparison,
-						(const float *) (l->base[GRN_SEG_RESULT] + r->off_center), l->spec.dim);
-		layout.center = &center;
-	}
+	grn_layout_set_center(&layout, &center, grn_metric(l->spec.metric)->comparison, built_by(l).center);
 	bytes = grn_own_item_bytes(layout.form, layout.dim);
 	item = calloc(1, bytes);
 	grn_own_item_make(&layout, x, item);
@@ -45,11 +40,11 @@ static inline void
 take_back(Leader *l, uint32_t n, FillFn fill)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	const char *out = l->base[GRN_SEG_RESULT];
+	GrnResultArrays at = built_by(l);
 	const uint32_t *order = (const uint32_t *) l->base[GRN_SEG_ORDER];
-	const uint32_t *start = (const uint32_t *) (out + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (out + r->off_rows);
-	const uint32_t *moved = (const uint32_t *) (out + r->off_moved);
+	const uint32_t *start = at.row_start;
+	const uint32_t *rows = at.rows;
+	const uint32_t *moved = at.moved;
 	uint32_t   *rank = malloc(n * sizeof(uint32_t));
 	uint8_t    *taken = calloc(n, 1);
 	uint32_t	elsewhere = 0;

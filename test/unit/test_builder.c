@@ -261,7 +261,7 @@ test_deterministic(void)
 		CHECK(converse(&l, LIMIT_MS), "no answer");
 		check_result(&l, n);
 		order = (const uint32_t *) l.base[GRN_SEG_ORDER];
-		rows = (const uint32_t *) (l.base[GRN_SEG_RESULT] + r->off_rows);
+		rows = built_by(&l).rows;
 		for (uint32_t k = 0; k < n; k++)
 			rank[order[k]] = k;
 		for (uint32_t k = 0; k < n; k++)
@@ -269,13 +269,13 @@ test_deterministic(void)
 		if (i == 0)
 		{
 			ids = malloc(r->nodes * r->degree * 4);
-			memcpy(ids, l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * 4);
+			memcpy(ids, built_by(&l).ids, r->nodes * r->degree * 4);
 			ranks = malloc(n * 4);
 			memcpy(ranks, of_node, n * 4);
 		}
 		else
 		{
-			CHECK(memcmp(ids, l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * 4) == 0,
+			CHECK(memcmp(ids, built_by(&l).ids, r->nodes * r->degree * 4) == 0,
 				  "graph %d differs", i);
 			CHECK(memcmp(ranks, of_node, n * 4) == 0, "rows of graph %d differ", i);
 		}
@@ -326,10 +326,10 @@ test_again(void)
 			if (i == 0)
 			{
 				ids = malloc(r->nodes * r->degree * 4);
-				memcpy(ids, l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * 4);
+				memcpy(ids, built_by(&l).ids, r->nodes * r->degree * 4);
 			}
 			else if (i == 2 && !r->on_gpu)
-				CHECK(memcmp(ids, l.base[GRN_SEG_RESULT] + r->off_ids,
+				CHECK(memcmp(ids, built_by(&l).ids,
 							 r->nodes * r->degree * 4) == 0, "another graph");
 		}
 		free(ids);

@@ -30,8 +30,8 @@ begin_lists(Leader *l)
 	GrnLists	head = {.lists = LISTS, .room = ROOM};
 	GrnListToGroup lists[LISTS];
 	GrnCodec	codec;
-	uint64_t	bytes;
-	char	   *base;
+	GrnListArraysToGroup at;
+	uint32_t	code_bytes;
 
 	start_builder(l);
 	l->spec.attr_bytes = 8;
@@ -50,15 +50,15 @@ begin_lists(Leader *l)
 		head.entries += grn_group_entries(&codec, lengths[i], ROOM);
 		head.groups += lists[i].groups;
 	}
-	bytes = grn_place_lists(&head, grn_code_bytes(l->last.u.result.shape));
-	grow(l, GRN_SEG_LISTS, bytes);
-	base = l->base[GRN_SEG_LISTS];
-	memcpy(base, &head, sizeof(head));
-	memcpy(base + head.off_lists, lists, sizeof(lists));
+	code_bytes = grn_code_bytes(l->last.u.result.shape);
+	grow(l, GRN_SEG_LISTS, grn_place_lists(&head, code_bytes, NULL).bytes);
+	memcpy(l->base[GRN_SEG_LISTS], &head, sizeof(head));
+	at = grn_place_lists(&head, code_bytes, l->base[GRN_SEG_LISTS]);
+	memcpy(at.lists, lists, sizeof(lists));
 	for (uint32_t i = 0, row = 0; i < LISTS; i++)
 		for (uint32_t k = 0; k < lengths[i]; k++)
-			((uint32_t *) (base + head.off_nodes))[row++] = 2 * k + (i & 1);
-	return (GrnLists *) base;
+			at.nodes[row++] = 2 * k + (i & 1);
+	return (GrnLists *) l->base[GRN_SEG_LISTS];
 }
 
 static bool
@@ -75,25 +75,25 @@ test_lists_get_groups(void)
 {
 	Leader		l;
 	GrnLists   *head = begin_lists(&l);
-	const char *base = (const char *) head;
-	const GrnListToGroup *lists = (const GrnListToGroup *) (base + head->off_lists);
+	GrnListArraysToGroup at = grn_place_lists(head, grn_code_bytes(l.last.u.result.shape), head);
+	const GrnListToGroup *lists = at.lists;
 
 	for (int again = 0; again < 2; again++)
 		CHECK(say_group(&l) && l.last.type == GRN_MSG_GROUPED, "type %u", l.last.type);
 	for (uint32_t i = 0; i < LISTS; i++)
 	{
-		const uint32_t *order = (const uint32_t *) (base + head->off_order) + lists[i].entry;
-		const uint32_t *ends = (const uint32_t *) (base + head->off_ends) + lists[i].group;
+		const uint32_t *order = at.groups.order + lists[i].entry;
+		const uint32_t *ends = at.groups.ends + lists[i].group;
 		uint8_t		seen[NODES] = {0};
 		uint32_t	rows = 0;
 
-		for (uint32_t group = 0, at = 0; group < lists[i].groups; group++)
+		for (uint32_t group = 0, row = 0; group < lists[i].groups; group++)
 		{
-			CHECK(ends[group] > at && ends[group] - at <= ROOM, "list %u, group %u: %u to %u", i, group, at, ends[group]);
-			for (; at < ends[group]; at++)
+			CHECK(ends[group] > row && ends[group] - row <= ROOM, "list %u, group %u: %u to %u", i, group, row, ends[group]);
+			for (; row < ends[group]; row++)
 			{
-				CHECK(order[at] < lengths[i], "list %u: row %u", i, order[at]);
-				rows += order[at] < lengths[i] && seen[order[at]]++ == 0;
+				CHECK(order[row] < lengths[i], "list %u: row %u", i, order[row]);
+				rows += order[row] < lengths[i] && seen[order[row]]++ == 0;
 			}
 		}
 		CHECK(rows == lengths[i], "list %u: %u rows", i, rows);
@@ -108,11 +108,12 @@ test_lists_get_groups(void)
 static void
 test_lists_make_sense(void)
 {
-	for (int wrong = 0; wrong < 16; wrong++)
+	for (int wrong = 0; wrong < 15; wrong++)
 	{
 		Leader		l;
 		GrnLists   *head = begin_lists(&l);
-		GrnListToGroup *lists = (GrnListToGroup *) ((char *) head + head->off_lists);
+		GrnListArraysToGroup at = grn_place_lists(head, grn_code_bytes(l.last.u.result.shape), head);
+		GrnListToGroup *lists = at.lists;
 
 		switch (wrong)
 		{
@@ -135,34 +136,31 @@ test_lists_make_sense(void)
 				head->room = UINT64_C(1) << 32;
 				break;
 			case 6:
-				head->off_order += 4;
-				break;
-			case 7:
 				lists[1].row = head->rows;
 				break;
-			case 8:
+			case 7:
 				lists[1].row = UINT64_MAX;
 				break;
-			case 9:
+			case 8:
 				lists[2].entry++;
 				break;
-			case 10:
+			case 9:
 				lists[2].group++;
 				break;
-			case 11:
+			case 10:
 				lists[0].n = 0;
 				break;
-			case 12:
+			case 11:
 				lists[0].n++;
 				lists[0].groups++;
 				break;
-			case 13:
+			case 12:
 				lists[0].groups--;
 				break;
-			case 14:
-				((uint32_t *) ((char *) head + head->off_nodes))[5] = NODES;
+			case 13:
+				at.nodes[5] = NODES;
 				break;
-			case 15:
+			case 14:
 				say(&l, GRN_MSG_RELEASE, 0, 0);
 				CHECK(converse(&l, LIMIT_MS), "no RELEASED");
 				break;

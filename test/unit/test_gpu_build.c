@@ -146,8 +146,7 @@ test_cores_after_a_gpu(void)
 		CHECK((r->moved != 0) == (way == 1) && r->params.t1 == want->params.t1, "moved %u, t1 %u", r->moved,
 			  r->params.t1);
 		/* in one order of the vertices, which a move changes, the graph is the same */
-		CHECK(way == 1 || memcmp(l.base[GRN_SEG_RESULT] + r->off_ids, cores.base[GRN_SEG_RESULT] + want->off_ids,
-								 bytes) == 0, "another graph than that of cores");
+		CHECK(way == 1 || memcmp(built_by(&l).ids, built_by(&cores).ids, bytes) == 0, "another graph than that of cores");
 		check_progress(&cores);
 		check_and_end(&l);
 		check_and_end(&cores);
@@ -179,9 +178,8 @@ static double
 apart_on_pages(const Leader *l, uint32_t per_page, const uint32_t *order)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	const char *result = l->base[GRN_SEG_RESULT];
-	const uint32_t *start = (const uint32_t *) (result + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (result + r->off_rows);
+	const uint32_t *start = built_by(l).row_start;
+	const uint32_t *rows = built_by(l).rows;
 	float		x[2][SPREAD_DIM];
 	double		sum = 0;
 
@@ -201,9 +199,8 @@ static double
 apart_by_rank(const Leader *l, uint32_t per_page)
 {
 	const GrnBuildResult *r = &l->last.u.result;
-	const char *result = l->base[GRN_SEG_RESULT];
-	const uint32_t *start = (const uint32_t *) (result + r->off_row_start);
-	const uint32_t *rows = (const uint32_t *) (result + r->off_rows);
+	const uint32_t *start = built_by(l).row_start;
+	const uint32_t *rows = built_by(l).rows;
 	uint32_t   *order = calloc(ROWS, sizeof(uint32_t));
 	double		apart;
 
@@ -250,7 +247,7 @@ test_order(void)
 		by_rank = apart_by_rank(&l, layout.per_page);
 		printf("# build %d: %.4f apart on pages, %.4f as they came\n", i, apart, by_rank);
 		CHECK(apart < 0.1 * by_rank, "build %d: %.4f apart on pages, %.4f as they came", i, apart, by_rank);
-		lists[i] = grn_checksum(l.base[GRN_SEG_RESULT] + r->off_ids, r->nodes * r->degree * sizeof(uint32_t));
+		lists[i] = grn_checksum(built_by(&l).ids, r->nodes * r->degree * sizeof(uint32_t));
 		end_builder(&l);
 	}
 	CHECK(lists[2] == lists[0], "other lists than those of cores");

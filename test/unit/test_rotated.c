@@ -158,13 +158,13 @@ turned_rows_are_as_far_apart(void)
 			{
 				GrnCenter	center = {0};
 				GrnLayout	l = {.dim = (uint32_t) n, .form = forms[f],
-					.vec_bytes = (uint32_t) grn_form_bytes(forms[f], n), .center = with ? &center : NULL};
+					.vec_bytes = (uint32_t) grn_form_bytes(forms[f], n)};
 				uint8_t    *stored = unit_guarded(l.vec_bytes);
 				double		all;
 
 				for (size_t i = 0; i < n; i++)
 					at[i] = unit_normal() * 3;
-				grn_center_make(&center, GRN_COMPARE_L2, at, (uint32_t) n);
+				grn_layout_set_center(&l, &center, GRN_COMPARE_L2, with ? at : NULL);
 				for (int r = 0; r < 2; r++)
 				{
 					for (size_t i = 0; i < n; i++)
@@ -349,8 +349,7 @@ stored_errors_are_strict(void)
 				l.vec_bytes = (uint32_t) grn_form_bytes(l.form, n);
 				for (size_t j = 0; j < n; j++)
 					c[j] = unit_normal();
-				grn_center_make(&center, GRN_COMPARE_L2, c, (uint32_t) n);
-				l.center = kind >= 8 ? &center : NULL;
+				grn_layout_set_center(&l, &center, GRN_COMPARE_L2, kind >= 8 ? c : NULL);
 				for (int row = 0; row < 20; row++)
 				{
 					double		length;
@@ -401,8 +400,7 @@ centers_do_not_matter(void)
 				query = malloc(grn_query_bytes(comparison, l.form, n));
 				for (size_t j = 0; j < n; j++)
 					c[j] = 20 + 5 * unit_normal();
-				grn_center_make(&center, comparison, c, (uint32_t) n);
-				l.center = &center;
+				grn_layout_set_center(&l, &center, comparison, c);
 				for (int row = 0; row < 40; row++)
 				{
 					double		got;

@@ -36,7 +36,7 @@ fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 	for (uint64 i = 0; i < sampled; i++)
 		if (grnnd_attr_key(new->columns, column, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)), &keys[n]))
 			n++;
-	grn_sig_fit(&new->books[column], new->columns->attr[column].type->kind == GRNND_ATTR_ORDER, keys, n);
+	grn_sig_fit(&new->filters.books[column], new->columns->attr[column].type->kind == GRNND_ATTR_ORDER, keys, n);
 	pfree(keys);
 }
 
@@ -54,8 +54,8 @@ fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 		CHECK_FOR_INTERRUPTS();
 		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
 	}
-	grnnd_fit_elements(&new->books[column], &new->layout, counts, nrows);
-	grnnd_listed_classes(&new->books[column], listed);
+	grnnd_fit_elements(&new->filters.books[column], &new->layout, counts, nrows);
+	grnnd_listed_classes(&new->filters.books[column], listed);
 	for (uint64 i = 0; i < nrows; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -67,27 +67,23 @@ fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 
 /* ---- signatures ---- */
 
-void
-grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end)
+static void
+sign_node(GrnndNewIndex *new, uint32 node)
 {
 	uint32		bytes = new->layout.sig_bytes;
+	uint8	   *sig = new->filters.sigs + (uint64) node * bytes;
+	const uint32 *rows = new->built.rows + new->built.row_start[node];
+	uint32		n = new->built.row_start[node + 1] - new->built.row_start[node];
 
-	for (uint32 node = begin; node < end && bytes > 0; node++)
+	grnnd_sign(new->columns, new->filters.books, grnnd_row_attrs(new, rows[0]), sig);
+	for (uint32 i = 1; i < n; i++)
 	{
-		uint8	   *sig = new->sigs + (uint64) node * bytes;
-		const uint32 *rows = new->rows + new->row_start[node];
-		uint32		n = new->row_start[node + 1] - new->row_start[node];
+		uint8		other[GRN_MAX_SIG_BYTES];
 
-		grnnd_sign(new->columns, new->books, grnnd_row_attrs(new, rows[0]), sig);
-		for (uint32 i = 1; i < n; i++)
-		{
-			uint8		other[GRN_MAX_SIG_BYTES];
-
-			grnnd_sign(new->columns, new->books, grnnd_row_attrs(new, rows[i]), other);
-			for (uint32 c = 0; c < bytes; c++)
-				if (other[c] != sig[c])
-					sig[c] = GRN_SIG_ANY;
-		}
+		grnnd_sign(new->columns, new->filters.books, grnnd_row_attrs(new, rows[i]), other);
+		for (uint32 c = 0; c < bytes; c++)
+			if (other[c] != sig[c])
+				sig[c] = GRN_SIG_ANY;
 	}
 }
 
@@ -119,32 +115,34 @@ share_begin(const GrnndNewIndex *new, uint32 share)
 
 /*
  * For each value of each node in a share: counts the rows of each bucket, or, with `place`, copies
- * the rows behind the rows of earlier shares.
+ * the rows behind the rows of earlier shares, and signs the node.
  */
 static void
 sort_share(GrnndNewIndex *new, uint32 share, bool place)
 {
-	uint32	   *at = new->list_counts + (uint64) share * new->filters.buckets;
+	uint32	   *at = new->filters.counts + (uint64) share * new->plan.filters.nbuckets;
 	uint32		last_node = share_begin(new, share + 1);
 
 	for (uint32 node = share_begin(new, share); node < last_node; node++)
 	{
-		uint32		begin = new->row_start[node];
+		uint32		begin = new->built.row_start[node];
 
 		if (node % 65536 == 0)
 			CHECK_FOR_INTERRUPTS();
 		if (node + ROWS_AHEAD < new->nodes)
-			prefetch_row(new, new->rows[new->row_start[node + ROWS_AHEAD]]);
-		for (uint32 c = 0; c < new->columns->n; c++)
+			prefetch_row(new, new->built.rows[new->built.row_start[node + ROWS_AHEAD]]);
+		if (place)
+			sign_node(new, node);
+		for (uint32 c = 0; new->plan.filters.nbuckets > 0 && c < new->columns->n; c++)
 		{
 			uint32		last[GRNND_MOST_ELEMENTS];
 			uint32		nlast = 0;
 
-			for (uint32 i = begin; i < new->row_start[node + 1]; i++)
+			for (uint32 i = begin; i < new->built.row_start[node + 1]; i++)
 			{
-				const uint8 *values = grnnd_row_attrs(new, new->rows[i]);
+				const uint8 *values = grnnd_row_attrs(new, new->built.rows[i]);
 				uint32		ranks[GRNND_MOST_ELEMENTS];
-				uint32		n = grnnd_list_ranks(new->columns, new->books, c, values,
+				uint32		n = grnnd_list_ranks(new->columns, new->filters.books, c, values,
 												 values + new->columns->bytes, ranks);
 
 				/* Most rows of a node have the same value.  A duplicate in a list does no harm. */
@@ -152,14 +150,14 @@ sort_share(GrnndNewIndex *new, uint32 share, bool place)
 					continue;
 				for (uint32 r = 0; r < n; r++)
 				{
-					uint32		bucket = grnnd_list_bucket(&new->meta, c, ranks[r]);
+					uint32		bucket = grnnd_list_bucket(&new->plan.meta, c, ranks[r]);
 
 					if (place)
 					{
-						uint64		row = new->list_row_starts[bucket] + at[bucket];
+						uint64		row = new->filters.buckets[bucket].row + at[bucket];
 
-						new->list_nodes[row] = node;
-						new->list_ranks[row] = ranks[r];
+						new->filters.lists.nodes[row] = node;
+						new->filters.ranks[row] = ranks[r];
 					}
 					at[bucket]++;
 				}
@@ -175,7 +173,9 @@ grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place)
 {
 	uint64		share;
 
-	while (new->filters.buckets > 0 && (share = pg_atomic_fetch_add_u64(next_share, 1)) < SHARES)
+	if ((place ? new->layout.sig_bytes : new->plan.filters.nbuckets) == 0)
+		return;
+	while ((share = pg_atomic_fetch_add_u64(next_share, 1)) < SHARES)
 		sort_share(new, (uint32) share, place);
 }
 
@@ -187,24 +187,13 @@ begin_shares(GrnndNewIndex *new, uint32 bucket)
 
 	for (uint32 share = 0; share < SHARES; share++)
 	{
-		uint32	   *at = new->list_counts + (uint64) share * new->filters.buckets + bucket;
+		uint32	   *at = new->filters.counts + (uint64) share * new->plan.filters.nbuckets + bucket;
 		uint32		of_share = *at;
 
 		*at = (uint32) n;
 		n += of_share;
 	}
 	return n;
-}
-
-void
-grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec)
-{
-	const GrnLayout *l = &new->layout;
-
-	*codec = (GrnCodec) {.dim = l->dim, .shape = l->shape, .norm_unit = new->meta.norm_unit, .power = new->meta.power,
-						 .mean = new->codec, .basis = new->codec + l->dim};
-	memcpy(codec->steps, new->meta.steps, sizeof(codec->steps));
-	grn_codec_set_metric(codec, grn_metric((GrnMetric) new->meta.metric), new->meta.norm_unit);
 }
 
 /* Extends the segment by an array.  Returns the array's offset. */
@@ -256,45 +245,38 @@ grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all)
 void
 grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 {
-	GrnndFilterPlan *p = &new->filters;
+	GrnndFilterPlan *p = &new->plan.filters;
 	const GrnLayout *l = &new->layout;
 	GrnndListSizes all = {0};
 	GrnndListPlaces places;
 	GrnCodec	codec;
 	uint64		bytes;
 
-	if (p->buckets == 0)
+	if (p->nbuckets == 0)
 		return;
-	grnnd_find_codec(new, &codec);
-	p->off_row_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
-	p->off_record_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_group_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_guide_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint32));
-	p->off_entry_starts = plan_array(map, &p->end, (uint64) p->buckets + 1, sizeof(uint64));
+	codec = grn_result_codec(&new->plan.result, (GrnMetric) new->plan.meta.metric, l->dim, new->built.codec);
+	p->off_buckets = plan_array(map, &p->end, (uint64) p->nbuckets + 1, sizeof(GrnndBucket));
 	grnnd_find_filters(new, map);
-	for (uint32 b = 0; b <= p->buckets; b++)
+	for (uint32 b = 0; b <= p->nbuckets; b++)
 	{
 		uint64		n;
 
-		new->list_row_starts[b] = all.rows;
-		new->list_record_starts[b] = (uint32) all.records;
-		new->list_group_starts[b] = (uint32) all.groups;
-		new->list_guide_starts[b] = (uint32) all.guides;
-		new->list_entry_starts[b] = all.entries;
-		if (b == p->buckets)
+		new->filters.buckets[b] = (GrnndBucket) {all.rows, all.entries, (uint32) all.records, (uint32) all.groups,
+												 (uint32) all.guides};
+		if (b == p->nbuckets)
 			break;
 		n = begin_shares(new, b);
-		grnnd_add_list(&all, &new->meta, l, &codec, b / new->meta.list_buckets, n, new->nodes);
-		grnnd_check_records(grnnd_place_lists(l, new->records, &all).end);
+		grnnd_add_list(&all, &new->plan.meta, l, &codec, b / new->plan.meta.list_buckets, n, new->nodes);
+		grnnd_check_records(grnnd_place_lists(l, new->plan.records, &all).end);
 	}
-	places = grnnd_place_lists(l, new->records, &all);
+	places = grnnd_place_lists(l, new->plan.records, &all);
 	p->first_list = (uint32) places.first_list;
 	p->first_group = (uint32) places.first_group;
 	p->first_guide = (uint32) places.first_guide;
-	new->records = places.end;
+	new->plan.records = places.end;
 	p->off_ranks = plan_array(map, &p->end, all.rows, sizeof(uint32));
 	p->lists = (GrnLists) {all.lists, all.rows, all.entries, all.groups, grnnd_group_room(l)};
-	bytes = grn_place_lists(&p->lists, l->code_bytes);
+	bytes = grn_place_lists(&p->lists, l->code_bytes, NULL).bytes;
 	grnnd_mapping_grow(map, GRN_SEG_LISTS, bytes);
 	grnnd_mapping_populate(map, GRN_SEG_LISTS, 0, bytes);
 	grnnd_find_filters(new, map);
@@ -306,15 +288,16 @@ grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, cons
 	uint64		buckets = (uint64) meta->list_buckets * meta->ncolumns;
 
 	return meta->ncolumns * sizeof(GrnSigBook) + nodes * l->sig_bytes +
-		buckets * (SHARES * sizeof(uint32) + 2 * sizeof(uint64) + 3 * sizeof(uint32)) +
+		buckets * (SHARES * sizeof(uint32) + sizeof(GrnndBucket)) +
 		all->rows * 2 * sizeof(uint32) + all->lists * sizeof(GrnListToGroup) + all->entries * sizeof(uint32) +
 		all->groups * (sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
 }
 
 void
-grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
+grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map)
 {
-	GrnndFilterPlan *p = &new->filters;
+	uint64		nrows = new->plan.vectors.n;
+	GrnndFilterPlan *p = &new->plan.filters;
 
 	if (new->layout.sig_bytes == 0)
 		return;
@@ -322,49 +305,40 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows)
 	p->off_books = plan_array(map, &p->end, new->columns->n, sizeof(GrnSigBook));
 	p->off_sigs = plan_array(map, &p->end, new->nodes, new->layout.sig_bytes);
 	/* Without codes signatures and lists are of no use, and a later fit will know more rows. */
-	if (new->codes != NULL)
+	if (new->built.codes != NULL)
 	{
-		new->meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
-		p->buckets = new->meta.list_buckets * new->columns->n;
-		p->off_counts = plan_array(map, &p->end, (uint64) SHARES * p->buckets, sizeof(uint32));
+		new->plan.meta.list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
+		p->nbuckets = new->plan.meta.list_buckets * new->columns->n;
+		p->off_counts = plan_array(map, &p->end, (uint64) SHARES * p->nbuckets, sizeof(uint32));
 	}
 	grnnd_find_filters(new, map);
-	memset(new->books, 0, new->columns->n * sizeof(GrnSigBook));
-	if (new->codes != NULL)
+	memset(new->filters.books, 0, new->columns->n * sizeof(GrnSigBook));
+	if (new->built.codes != NULL)
 	{
 		for (uint32 c = 0; c < new->columns->n; c++)
 			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
 				fit_array_book(new, c, nrows);
 			else
 				fit_book(new, c, nrows);
-		memset(new->list_counts, 0, (Size) SHARES * p->buckets * sizeof(uint32));
+		memset(new->filters.counts, 0, (Size) SHARES * p->nbuckets * sizeof(uint32));
 	}
 }
 
 void
 grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map)
 {
-	const GrnndFilterPlan *p = &new->filters;
+	const GrnndFilterPlan *p = &new->plan.filters;
 	char	   *base = map->base[GRN_SEG_ATTRS];
 
 	if (new->layout.sig_bytes == 0)
 		return;
 	new->attrs = (uint8 *) base;
-	new->books = (GrnSigBook *) (base + p->off_books);
-	new->sigs = (uint8 *) base + p->off_sigs;
-	new->list_counts = (uint32 *) (base + p->off_counts);
-	new->list_row_starts = (uint64 *) (base + p->off_row_starts);
-	new->list_record_starts = (uint32 *) (base + p->off_record_starts);
-	new->list_group_starts = (uint32 *) (base + p->off_group_starts);
-	new->list_guide_starts = (uint32 *) (base + p->off_guide_starts);
-	new->list_entry_starts = (uint64 *) (base + p->off_entry_starts);
-	new->list_ranks = (uint32 *) (base + p->off_ranks);
-	base = map->base[GRN_SEG_LISTS];
-	new->list_nodes = (uint32 *) (base + p->lists.off_nodes);
-	new->group_order = (const uint32 *) (base + p->lists.off_order);
-	new->group_ends = (const uint32 *) (base + p->lists.off_ends);
-	new->middles = (const uint8 *) base + p->lists.off_middles;
-	new->middle_factors = (const GrnFactor *) (base + p->lists.off_factors);
+	new->filters.books = (GrnSigBook *) (base + p->off_books);
+	new->filters.sigs = (uint8 *) base + p->off_sigs;
+	new->filters.counts = (uint32 *) (base + p->off_counts);
+	new->filters.buckets = (GrnndBucket *) (base + p->off_buckets);
+	new->filters.ranks = (uint32 *) (base + p->off_ranks);
+	new->filters.lists = grn_place_lists(&p->lists, new->layout.code_bytes, map->base[GRN_SEG_LISTS]);
 }
 
 /* ---- pages and records ---- */
@@ -399,12 +373,12 @@ static void
 form_book_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
 	uint32		first = number * GRNND_BOOKS_PER_PAGE;
-	uint32		n = Min(new->meta.ncolumns - first, GRNND_BOOKS_PER_PAGE);
+	uint32		n = Min(new->plan.meta.ncolumns - first, GRNND_BOOKS_PER_PAGE);
 
 	grnnd_page_init(page, GRNND_BOOKS);
 	/* An index that is built empty has no books: its signatures are hashes. */
-	if (new->books != NULL)
-		memcpy(GrnndPagePayload(page), new->books + first, n * sizeof(GrnSigBook));
+	if (new->filters.books != NULL)
+		memcpy(GrnndPagePayload(page), new->filters.books + first, n * sizeof(GrnSigBook));
 }
 
 static void
@@ -414,17 +388,17 @@ form_sample_page(const GrnndNewIndex *new, uint32 number, Page page)
 	uint32		rows = Min(new->nodes, GRNND_SAMPLE_ROWS);
 
 	grnnd_page_init(page, GRNND_SAMPLE);
-	for (uint32 i = number; i < rows; i += new->meta.sample_pages)
+	for (uint32 i = number; i < rows; i += new->plan.meta.sample_pages)
 	{
 		uint32		node = (uint32) ((uint64) i * new->nodes / rows);
-		GrnEdge		row = {.id = node, .sig = new->sigs + (uint64) node * l->sig_bytes};
+		GrnEdge		row = {.id = node, .sig = new->filters.sigs + (uint64) node * l->sig_bytes};
 		static const uint8 no_code[GRN_MAX_CODE_BYTES];
 
 		row.code = no_code;
-		if (new->codes != NULL)
+		if (new->built.codes != NULL)
 		{
-			row.code = new->codes + (uint64) node * l->code_bytes;
-			row.factor = new->factors[node];
+			row.code = new->built.codes + (uint64) node * l->code_bytes;
+			row.factor = new->built.factors[node];
 		}
 		if (!grnnd_sample_append(l, page, &row))
 			break;
@@ -438,30 +412,31 @@ form_heads_page(const GrnndNewIndex *new, uint32 number, Page page)
 	GrnndListHead *heads = (GrnndListHead *) GrnndPagePayload(page);
 
 	grnnd_page_init(page, GRNND_LISTS);
-	for (uint32 b = first; b < Min(first + GRNND_LISTS_PER_PAGE, new->filters.buckets); b++)
+	for (uint32 b = first; b < Min(first + GRNND_LISTS_PER_PAGE, new->plan.filters.nbuckets); b++)
 	{
-		uint32		begin = new->list_record_starts[b];
-		uint32		end = new->list_record_starts[b + 1];
-		uint32		id = new->filters.first_list + begin;
+		const GrnndBucket *of = &new->filters.buckets[b];
+		GrnndListHead *head = &heads[b - first];
+		uint32		records = of[1].record - of->record;
+		uint32		id = new->plan.filters.first_list + of->record;
 
-		heads[b - first] = GRNND_NO_LIST;
-		if (grnnd_is_grouped(new, b))
+		*head = GRNND_NO_LIST;
+		if (grnnd_is_grouped(of))
 		{
-			heads[b - first].guide = new->filters.first_guide + new->list_guide_starts[b];
-			heads[b - first].groups = new->list_group_starts[b + 1] - new->list_group_starts[b];
+			head->guide = new->plan.filters.first_guide + of->guide;
+			head->groups = of[1].group - of->group;
 			continue;
 		}
-		heads[b - first].first = begin < end ? id : GRN_INVALID_ID;
+		head->first = records > 0 ? id : GRN_INVALID_ID;
 		/* All records except the last are full. */
-		heads[b - first].room = begin < end ? id + (end - begin) - 1 : GRN_INVALID_ID;
-		heads[b - first].records = end - begin;
+		head->room = records > 0 ? id + records - 1 : GRN_INVALID_ID;
+		head->records = records;
 	}
 }
 
 void
 grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
-	const GrnndMeta *meta = &new->meta;
+	const GrnndMeta *meta = &new->plan.meta;
 
 	if (number < meta->book_pages)
 		form_book_page(new, number, page);
@@ -471,17 +446,21 @@ grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page)
 		form_heads_page(new, number - meta->book_pages - meta->sample_pages, page);
 }
 
-uint32
-grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
+/*
+ * The last bucket whose items start at or before `number`.  field: offset of the item's number in a
+ * GrnndBucket.  A bucket without items starts at the start of the next bucket.
+ */
+static uint32
+bucket_of(const GrnndNewIndex *new, Size field, uint32 number)
 {
 	uint32		low = 0;
-	uint32		high = buckets;
+	uint32		high = new->plan.filters.nbuckets;
 
 	while (high - low > 1)
 	{
 		uint32		middle = low + (high - low) / 2;
 
-		if (starts[middle] <= number)
+		if (*(const uint32 *) ((const char *) &new->filters.buckets[middle] + field) <= number)
 			low = middle;
 		else
 			high = middle;
@@ -491,16 +470,17 @@ grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number)
 
 /* Fills a record with entries [first, end) of a bucket's groups by `order`, or of its list. */
 static void
-form_rows(const GrnndNewIndex *new, uint32 bucket, const uint32 *order, uint64 first, uint64 end, GrnRecord *rec)
+form_rows(const GrnndNewIndex *new, const GrnndBucket *of, const uint32 *order, uint64 first, uint64 end,
+		  GrnRecord *rec)
 {
 	const GrnLayout *l = &new->layout;
 
 	for (uint64 i = first; i < end; i++)
 	{
-		uint64		row = new->list_row_starts[bucket] + (order != NULL ? order[i] : i);
-		uint32		node = new->list_nodes[row];
-		GrnListRow	listed = {node, new->list_ranks[row], new->factors[node],
-			new->codes + (uint64) node * l->code_bytes, new->sigs + (uint64) node * l->sig_bytes};
+		uint64		row = of->row + (order != NULL ? order[i] : i);
+		uint32		node = new->filters.lists.nodes[row];
+		GrnListRow	listed = {node, new->filters.ranks[row], new->built.factors[node],
+			new->built.codes + (uint64) node * l->code_bytes, new->filters.sigs + (uint64) node * l->sig_bytes};
 
 		grn_list_set_row(l, rec, rec->ntids16++, &listed);
 	}
@@ -511,14 +491,14 @@ static void
 form_chained(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
 	uint64		room = grn_list_rows(&new->layout);
-	uint32		bucket = grnnd_bucket_of(new->list_record_starts, new->filters.buckets, number);
-	uint64		first = (number - new->list_record_starts[bucket]) * room;
+	uint32		bucket = bucket_of(new, offsetof(GrnndBucket, record), number);
+	const GrnndBucket *of = &new->filters.buckets[bucket];
+	uint64		first = (number - of->record) * room;
 
-	grnnd_list_start(&new->meta, rec, bucket, 0);
-	if (number + 1 < new->list_record_starts[bucket + 1])
-		rec->next = new->filters.first_list + number + 1;
-	form_rows(new, bucket, NULL, first,
-			  Min(first + room, new->list_row_starts[bucket + 1] - new->list_row_starts[bucket]), rec);
+	grnnd_list_start(&new->plan.meta, rec, bucket, 0);
+	if (number + 1 < of[1].record)
+		rec->next = new->plan.filters.first_list + number + 1;
+	form_rows(new, of, NULL, first, Min(first + room, of[1].row - of->row), rec);
 }
 
 /* Forms a record of a group.  number: among all groups' records.  Without rows it stays free. */
@@ -528,17 +508,19 @@ form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	uint64		room = grn_list_rows(&new->layout);
 	uint32		of_group = grnnd_group_records(&new->layout);
 	uint32		group = number / of_group;
-	uint32		bucket = grnnd_bucket_of(new->list_group_starts, new->filters.buckets, group);
-	uint64		first = group > new->list_group_starts[bucket] ? new->group_ends[group - 1] : 0;
-	uint64		end = new->group_ends[group];
+	uint32		bucket = bucket_of(new, offsetof(GrnndBucket, group), group);
+	const GrnndBucket *of = &new->filters.buckets[bucket];
+	const GrnGroups *groups = &new->filters.lists.groups;
+	uint64		first = group > of->group ? groups->ends[group - 1] : 0;
+	uint64		end = groups->ends[group];
 
 	first += number % of_group * room;
 	if (first >= end)
 		return;
-	grnnd_list_start(&new->meta, rec, bucket, GRN_GROUP);
+	grnnd_list_start(&new->plan.meta, rec, bucket, GRN_GROUP);
 	if (first + room < end)
-		rec->next = new->filters.first_group + number + 1;
-	form_rows(new, bucket, new->group_order + new->list_entry_starts[bucket], first, Min(first + room, end), rec);
+		rec->next = new->plan.filters.first_group + number + 1;
+	form_rows(new, of, groups->order + of->entry, first, Min(first + room, end), rec);
 }
 
 /* Forms a record of a guide.  number: among the records of all guides. */
@@ -547,19 +529,21 @@ form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 {
 	static const uint8 any[GRN_MAX_SIG_BYTES];
 	const GrnLayout *l = &new->layout;
-	uint32		bucket = grnnd_bucket_of(new->list_guide_starts, new->filters.buckets, number);
+	uint32		bucket = bucket_of(new, offsetof(GrnndBucket, guide), number);
+	const GrnndBucket *of = &new->filters.buckets[bucket];
+	const GrnGroups *groups = &new->filters.lists.groups;
 	uint32		room = grn_list_rows(l);
-	uint32		first = new->list_group_starts[bucket] + (number - new->list_guide_starts[bucket]) * room;
-	uint32		end = Min(first + room, new->list_group_starts[bucket + 1]);
+	uint32		first = of->group + (number - of->guide) * room;
+	uint32		end = Min(first + room, of[1].group);
 
 	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
-	grnnd_list_start(&new->meta, rec, bucket, GRN_GUIDE);
-	if (number + 1 < new->list_guide_starts[bucket + 1])
-		rec->next = new->filters.first_guide + number + 1;
+	grnnd_list_start(&new->plan.meta, rec, bucket, GRN_GUIDE);
+	if (number + 1 < of[1].guide)
+		rec->next = new->plan.filters.first_guide + number + 1;
 	for (uint32 i = first; i < end; i++)
 	{
-		GrnListRow	row = {new->filters.first_group + i * grnnd_group_records(l), 0, new->middle_factors[i],
-			new->middles + (uint64) i * l->code_bytes, any};
+		GrnListRow	row = {new->plan.filters.first_group + i * grnnd_group_records(l), 0, groups->factors[i],
+			groups->middles + (uint64) i * l->code_bytes, any};
 
 		grn_list_set_row(l, rec, rec->ntids16++, &row);
 	}
@@ -568,7 +552,7 @@ form_guide(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 void
 grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
 {
-	const GrnndFilterPlan *p = &new->filters;
+	const GrnndFilterPlan *p = &new->plan.filters;
 	GrnRecord  *r = rec;
 
 	memset(rec, 0, new->layout.record_bytes);
@@ -576,7 +560,7 @@ grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec)
 		form_guide(new, id - p->first_guide, r);
 	else if (id >= p->first_group)
 		form_group(new, id - p->first_group, r);
-	else if (id - p->first_list < new->list_record_starts[p->buckets])
+	else if (id - p->first_list < new->filters.buckets[p->nbuckets].record)
 		form_chained(new, id - p->first_list, r);
 	/* A node that a later insert writes here must not count as a node of the build (vacuum.c). */
 	if (r->state == GRN_FREE)

@@ -28,17 +28,19 @@ longer_first(const void *a, const void *b)
 static void
 describe_lists(const GrnndNewIndex *new, char *base)
 {
-	const GrnLists *l = &new->filters.lists;
-	GrnListToGroup *lists = (GrnListToGroup *) (base + l->off_lists);
+	const GrnLists *l = &new->plan.filters.lists;
+	GrnListToGroup *lists = new->filters.lists.lists;
 	uint32		n = 0;
 
 	memcpy(base, l, sizeof(*l));
-	for (uint32 b = 0; b < new->filters.buckets; b++)
-		if (grnnd_is_grouped(new, b))
-			lists[n++] = (GrnListToGroup) {new->list_row_starts[b], new->list_entry_starts[b],
-										   new->list_group_starts[b],
-										   (uint32) (new->list_row_starts[b + 1] - new->list_row_starts[b]),
-										   new->list_group_starts[b + 1] - new->list_group_starts[b], b};
+	for (uint32 b = 0; b < new->plan.filters.nbuckets; b++)
+	{
+		const GrnndBucket *of = &new->filters.buckets[b];
+
+		if (grnnd_is_grouped(of))
+			lists[n++] = (GrnListToGroup) {of->row, of->entry, of->group, (uint32) (of[1].row - of->row),
+										   of[1].group - of->group, b};
+	}
 	Assert(n == l->lists);
 	qsort(lists, n, sizeof(*lists), longer_first);
 }
@@ -46,7 +48,7 @@ describe_lists(const GrnndNewIndex *new, char *base)
 void
 grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build)
 {
-	if (new->filters.buckets == 0 || new->filters.lists.lists == 0)
+	if (new->plan.filters.nbuckets == 0 || new->plan.filters.lists.lists == 0)
 	{
 		if (build->holds_builder)
 			grnnd_build_release_builder(build);
@@ -61,19 +63,19 @@ grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build)
 
 /* Checks the groups of a bucket's list.  seen: room for a bit a row. */
 static void
-check_list(const GrnndNewIndex *new, uint32 bucket, uint8 *seen)
+check_list(const GrnndNewIndex *new, const GrnndBucket *of, uint8 *seen)
 {
-	const uint32 *order = new->group_order + new->list_entry_starts[bucket];
-	uint64		entries = new->list_entry_starts[bucket + 1] - new->list_entry_starts[bucket];
-	uint32		n = (uint32) (new->list_row_starts[bucket + 1] - new->list_row_starts[bucket]);
+	const uint32 *order = new->filters.lists.groups.order + of->entry;
+	uint64		entries = of[1].entry - of->entry;
+	uint32		n = (uint32) (of[1].row - of->row);
 	uint32		room = grnnd_group_room(&new->layout);
 	uint32		at = 0;
 	uint32		rows = 0;
 
 	memset(seen, 0, n / 8 + 1);
-	for (uint32 group = new->list_group_starts[bucket]; group < new->list_group_starts[bucket + 1]; group++)
+	for (uint32 group = of->group; group < of[1].group; group++)
 	{
-		uint32		end = new->group_ends[group];
+		uint32		end = new->filters.lists.groups.ends[group];
 
 		if (end <= at || end - at > room || end > entries)
 			grnnd_bad_result("a group of a list has no row, or too many");
@@ -96,11 +98,11 @@ check_groups(const GrnndNewIndex *new)
 {
 	uint8	   *seen = palloc(new->nodes / 8 + 1);
 
-	for (uint32 b = 0; b < new->filters.buckets; b++)
+	for (uint32 b = 0; b < new->plan.filters.nbuckets; b++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (grnnd_is_grouped(new, b))
-			check_list(new, b, seen);
+		if (grnnd_is_grouped(&new->filters.buckets[b]))
+			check_list(new, &new->filters.buckets[b], seen);
 	}
 	pfree(seen);
 }

@@ -1,9 +1,10 @@
 /*
  * write_index.c - writes the pages of the index from the builder's result.
  *
- * The result is the output of another program, so the whole result is checked before any page of
- * nodes is written.  Then the leader and its workers form and write the pages, a stretch of blocks
- * at a time.  The metapage is written last.
+ * The result is the output of another program.  So the leader checks the numbers and the rows of
+ * nodes first.  Then the leader and its workers form and write the pages, a stretch of blocks at a
+ * time, and check the lists of a stretch before they form its records.  The metapage is written
+ * last.
  */
 #include "postgres.h"
 
@@ -25,8 +26,7 @@
 #include "graph/file_pages.h"
 #include "graph/stored/codec_fit.h"
 
-/* Nodes that a participant checks, and pages that a participant writes, at a time. */
-#define CHECK_NODES 16384
+/* Pages that a participant writes at a time. */
 #define STRETCH_PAGES 256
 
 /*
@@ -42,18 +42,10 @@ typedef struct WriteShared
 	Oid			index;
 	bool		concurrent;
 	bool		use_wal;
-	bool		maps_work;		/* workers must map segment WORK */
-	uint64		nrows;
-	GrnRows		vectors;		/* without the address */
-	uint64		records;
-	uint32		nchains;
-	GrnndFilterPlan filters;
+	GrnndIndexPlan plan;
 	BlockNumber node_pages;
-	GrnBuildResult result;
-	GrnndMeta	meta;
 	pg_atomic_uint64 next_counted;	/* first share of nodes that no process counts for lists */
 	pg_atomic_uint64 next_sorted;	/* first share of nodes that no process sorts into lists */
-	pg_atomic_uint64 next_node; /* first node that no process checks */
 	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn(), for pages with nodes */
 	pg_atomic_uint64 next_list_turn;	/* the same for pages of lists */
 	pg_atomic_uint32 list_writers;	/* processes that write pages of lists while nodes are written */
@@ -70,7 +62,7 @@ typedef enum Step
 {
 	COUNTING,					/* count the rows of lists */
 	PLANNING,					/* the leader plans the lists and the pages */
-	CHECKING,					/* check nodes, and sort rows into lists */
+	SORTING,					/* sign rows, and sort rows into lists */
 	WRITING_NODES,				/* write nodes, group lists, and write lists with groups */
 	WRITING_LISTS				/* write the remaining lists */
 } Step;
@@ -96,19 +88,19 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 	const GrnLayout *l = &new->layout;
 	uint64		nchains = 0;
 	uint64		n = 0;
-	const GrnndStretch stretch = {GRN_PHASE_WRITE, new->nrows, GRNND_ROWS_CHECKED, GRNND_CHAINS_PLANNED};
+	const GrnndStretch stretch = {GRN_PHASE_WRITE, new->plan.vectors.n, GRNND_ROWS_CHECKED, GRNND_CHAINS_PLANNED};
 
 	for (uint32 i = 0; i < new->nodes; i++)
 	{
-		uint32		ntids = new->row_start[i + 1] - new->row_start[i];
+		uint32		ntids = new->built.row_start[i + 1] - new->built.row_start[i];
 
 		grnnd_check_progress(&stretch, i, new->nodes);
 		if (ntids > l->tids_max)
 			nchains += (ntids - l->tids_max + l->chain_tids - 1) / l->chain_tids;
 	}
 	grnnd_check_records(new->nodes + nchains);
-	new->nchains = (uint32) nchains;
-	new->records = new->nodes + nchains;
+	new->plan.nchains = (uint32) nchains;
+	new->plan.records = new->nodes + nchains;
 	if (nchains == 0)
 		return;
 
@@ -117,7 +109,7 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
 	for (uint32 i = 0; i < new->nodes; i++)
 	{
-		uint32		ntids = new->row_start[i + 1] - new->row_start[i];
+		uint32		ntids = new->built.row_start[i + 1] - new->built.row_start[i];
 
 		for (uint32 first = l->tids_max; first < ntids; first += l->chain_tids)
 		{
@@ -164,17 +156,17 @@ static BlockNumber
 place_blocks(GrnndNewIndex *new)
 {
 	bool		centered = new->layout.center != NULL;
-	uint64		blocks = grnnd_index_blocks(&new->layout, centered, new->records);
+	uint64		blocks = grnnd_index_blocks(&new->layout, centered, new->plan.records);
 	BlockNumber head;
 
-	new->meta.entry_block = 1;
-	new->meta.codec_block = 2;
-	new->meta.codec_pages = codec_pages(&new->layout);
-	new->meta.center_pages = center_pages(&new->layout, centered);
-	head = 2 + new->meta.codec_pages + new->meta.center_pages;
-	grnnd_place_filters(&new->meta, &new->layout, head);
-	new->meta.first_node_block = head + grnnd_filter_pages(&new->meta);
-	blocks += grnnd_filter_pages(&new->meta);
+	new->plan.meta.entry_block = 1;
+	new->plan.meta.codec_block = 2;
+	new->plan.meta.codec_pages = codec_pages(&new->layout);
+	new->plan.meta.center_pages = center_pages(&new->layout, centered);
+	head = 2 + new->plan.meta.codec_pages + new->plan.meta.center_pages;
+	grnnd_place_filters(&new->plan.meta, &new->layout, head);
+	new->plan.meta.first_node_block = head + grnnd_filter_pages(&new->plan.meta);
+	blocks += grnnd_filter_pages(&new->plan.meta);
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -188,9 +180,9 @@ place_blocks(GrnndNewIndex *new)
 static uint64
 estimate_blocks(const GrnndNewIndex *new)
 {
-	uint64		records = new->records;
+	uint64		records = new->plan.records;
 
-	if (new->filters.buckets > 0)
+	if (new->plan.filters.nbuckets > 0)
 		records += (uint64) new->nodes * new->columns->n / grn_list_rows(&new->layout);
 	return grnnd_index_blocks(&new->layout, new->layout.center != NULL, records);
 }
@@ -218,27 +210,16 @@ init_meta(GrnndBuild *build, GrnndMeta *meta)
 static void
 set_layout(GrnndNewIndex *new, uint32 degree, GrnCodeShape shape, GrnForm format)
 {
-	GrnLayoutSpec spec = {.dim = new->meta.dim, .degree = degree, .shape = shape, .form = format,
-		.attr_bytes = new->meta.attr_bytes, .sig_bytes = new->meta.sig_bytes,
+	GrnLayoutSpec spec = {.dim = new->plan.meta.dim, .degree = degree, .shape = shape, .form = format,
+		.attr_bytes = new->plan.meta.attr_bytes, .sig_bytes = new->plan.meta.sig_bytes,
 		.payload = GRNND_PAYLOAD};
 
 	if (!grn_layout_of(&new->layout, &spec))
 		grnnd_bad_result("a record would not fit a page");
-	new->meta.degree = degree;
-	new->meta.shape = shape;
-	new->meta.form = format;
-	new->meta.record_bytes = new->layout.record_bytes;
-}
-
-/* Sets the layout's center of own vectors, if the result has a center. */
-static void
-set_center(GrnndNewIndex *new)
-{
-	if (new->center.x == NULL)
-		return;
-	grn_center_make(&new->center, grn_metric((GrnMetric) new->meta.metric)->comparison, new->center.x,
-					new->meta.dim);
-	new->layout.center = &new->center;
+	new->plan.meta.degree = degree;
+	new->plan.meta.shape = shape;
+	new->plan.meta.form = format;
+	new->plan.meta.record_bytes = new->layout.record_bytes;
 }
 
 /* The geometry of records without codes. */
@@ -301,10 +282,10 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 		form = open_form(build, &spec, form, (GrnForm) r->form);
 	spec = grnnd_usual_layout(build, form);
 	set_layout(new, degree, spec.shape, form);
-	new->meta.fit_state = grn_code_dims(spec.shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
+	new->plan.meta.fit_state = grn_code_dims(spec.shape) > 0 ? GRNND_UNFITTED : GRNND_FITTED;
 	/* A later fit (fit_codes.c) replaces this norm unit.  Without codes the norm unit stays. */
 	if (grn_is_scaled(build->key.metric->embedding))
-		new->meta.norm_unit = (float) grn_metric_norm_unit(build->key.metric, NULL);
+		new->plan.meta.norm_unit = (float) grn_metric_norm_unit(build->key.metric, NULL);
 }
 
 /* ---- pages ---- */
@@ -316,18 +297,18 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 static void
 write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 {
-	uint32		first = new->codec != NULL ? 0 : new->meta.codec_pages;
+	uint32		first = new->built.codec != NULL ? 0 : new->plan.meta.codec_pages;
 
 	if (new->nodes == 0 && first > 0)
 		first--;
-	grnnd_writer_seek(w, new->meta.entry_block);
+	grnnd_writer_seek(w, new->plan.meta.entry_block);
 	grnnd_form_entry_page(new, grnnd_writer_next(w));
-	grnnd_writer_seek(w, new->meta.codec_block + first);
-	for (uint32 i = first; i < new->meta.codec_pages; i++)
+	grnnd_writer_seek(w, new->plan.meta.codec_block + first);
+	for (uint32 i = first; i < new->plan.meta.codec_pages; i++)
 		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
-	for (uint32 i = 0; i < new->meta.center_pages; i++)
+	for (uint32 i = 0; i < new->plan.meta.center_pages; i++)
 		grnnd_form_center_page(new, i, grnnd_writer_next(w));
-	for (uint32 i = 0; i < grnnd_filter_pages(&new->meta); i++)
+	for (uint32 i = 0; i < grnnd_filter_pages(&new->plan.meta); i++)
 		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
 }
 
@@ -339,26 +320,6 @@ write_meta(GrnndNewIndex *new, GrnndPageWriter *w)
 }
 
 /* ---- the leader and its workers ---- */
-
-/* Does this process's share of the checks and of the signatures. */
-static void
-check_share(GrnndNewIndex *new, WriteShared *shared, bool report)
-{
-	const GrnndStretch stretch = {GRN_PHASE_WRITE, shared->nrows, GRNND_CHAINS_PLANNED, GRNND_LISTS_CHECKED};
-
-	for (;;)
-	{
-		uint64		begin = pg_atomic_fetch_add_u64(&shared->next_node, CHECK_NODES);
-
-		if (begin >= new->nodes)
-			break;
-		CHECK_FOR_INTERRUPTS();
-		if (report)
-			grnnd_report_stretch(&stretch, begin, new->nodes);
-		grnnd_check_result_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
-		grnnd_sign_nodes(new, (uint32) begin, (uint32) Min(begin + CHECK_NODES, new->nodes));
-	}
-}
 
 /*
  * Maps a turn to a stretch of pages.  Turns alternate between the relation's files, because file
@@ -398,13 +359,15 @@ static bool
 write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
 		   BlockNumber first, BlockNumber last, bool report)
 {
-	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->nrows, GRNND_LISTS_CHECKED, GRNND_PAGES_WRITTEN};
+	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->plan.vectors.n, GRNND_CHAINS_PLANNED, GRNND_PAGES_WRITTEN};
+	const GrnLayout *l = &new->layout;
 	uint64		stretch;
 	uint64		begin;
 	uint64		end;
+	uint64		nodes_end;
 
 	if (!stretch_of_turn(pg_atomic_fetch_add_u64(next_turn, 1), stretches_of(last - first),
-						 new->moved != NULL, &stretch))
+						 new->built.moved != NULL, &stretch))
 		return false;
 	begin = first + stretch * STRETCH_PAGES;
 	end = Min(begin + STRETCH_PAGES, last);
@@ -413,10 +376,11 @@ write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomi
 	CHECK_FOR_INTERRUPTS();
 	if (shared->use_wal)
 		grnnd_wal_ahead(&shared->wal_ahead);
-	if (new->moved != NULL)
-		grnnd_nodes_ahead(new, begin * new->layout.per_page / new->layout.span,
-						  end * new->layout.per_page / new->layout.span);
-	grnnd_writer_seek(w, new->meta.first_node_block + (BlockNumber) begin);
+	nodes_end = Min((end * l->per_page + l->span - 1) / l->span, new->nodes);
+	grnnd_check_result_nodes(new, (uint32) Min(begin * l->per_page / l->span, nodes_end), (uint32) nodes_end);
+	if (new->built.moved != NULL)
+		grnnd_nodes_ahead(new, begin * l->per_page / l->span, nodes_end);
+	grnnd_writer_seek(w, new->plan.meta.first_node_block + (BlockNumber) begin);
 	for (uint64 i = begin; i < end; i++)
 		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
 	pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
@@ -429,7 +393,7 @@ write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomi
 static BlockNumber
 pages_of_nodes(const GrnndNewIndex *new)
 {
-	uint64		records = (uint64) new->nodes + new->nchains;
+	uint64		records = (uint64) new->nodes + new->plan.nchains;
 
 	return (BlockNumber) (new->layout.span > 1 ? records * new->layout.span : records / new->layout.per_page);
 }
@@ -439,7 +403,7 @@ begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
 {
 	GrnndPageWriter *w = grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
 
-	if (new->moved)
+	if (new->built.moved)
 		grnnd_writer_pass(w);
 	new->floats = palloc(new->layout.dim * sizeof(float));
 	if (new->layout.span > 1)
@@ -466,7 +430,7 @@ write_list_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, boo
 static bool
 lists_are_behind(GrnndNewIndex *new, WriteShared *shared, BlockNumber nodes)
 {
-	if (new->moved != NULL || pg_atomic_read_u32(&shared->grouped) == 0)
+	if (new->built.moved != NULL || pg_atomic_read_u32(&shared->grouped) == 0)
 		return false;
 	pg_read_barrier();
 	return pg_atomic_read_u64(&shared->next_list_turn) * stretches_of(nodes) <
@@ -485,12 +449,12 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 	bool		report = build != NULL;
 	bool		grouped = build == NULL;
 
-	if (new->moved != NULL)
+	if (new->built.moved != NULL)
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
 
 		/* Rows in place are in random order, so all rows should be in memory. */
-		if (shared->result.rows_in_place && report)
+		if (new->plan.result.rows_in_place && report)
 			grn_prefetch_pages(new->vectors.base, bytes);
 		/* Pages are requested in advance; read-ahead would push them out of memory. */
 		grn_pages_scattered(new->vectors.base, bytes, true);
@@ -513,9 +477,7 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 static void
 read_plan(GrnndNewIndex *new, const WriteShared *shared, const GrnndMapping *map)
 {
-	new->meta = shared->meta;
-	new->records = shared->records;
-	new->filters = shared->filters;
+	new->plan = shared->plan;
 	grnnd_find_filters(new, map);
 }
 
@@ -532,9 +494,8 @@ work_from(Step step, GrnndNewIndex *new, WriteShared *shared, GrnndMapping *map,
 {
 	GrnndPageWriter *w;
 
-	if (step <= CHECKING)
+	if (step <= SORTING)
 	{
-		check_share(new, shared, false);
 		grnnd_sort_lists(new, &shared->next_sorted, true);
 		finish_step(shared);
 	}
@@ -564,20 +525,16 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	GrnndMapping *map;
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 
-	map = grnnd_mapping_attach(&shared->extents, shared->maps_work ? ~0 : ~(1 << GRN_SEG_WORK));
+	map = grnnd_mapping_attach(&shared->extents, shared->plan.result.moved ? ~0 : ~(1 << GRN_SEG_WORK));
 	/* If the leader's memory cannot be mapped, the leader works without this worker. */
 	if (grnnd_mapping_catch_up(map))
 	{
 		Step		step = (Step) BarrierAttach(&shared->steps);
 
-		new->nchains = shared->nchains;
 		new->columns = grnnd_attrs(index);
-		new->vectors = shared->vectors;
-		new->meta = shared->meta;
-		set_layout(new, shared->meta.degree, shared->meta.shape,
-				   (GrnForm) shared->meta.form);
-		grnnd_find_result_arrays(new, map, &shared->result, shared->nrows);
-		set_center(new);
+		new->plan = shared->plan;
+		set_layout(new, new->plan.meta.degree, new->plan.meta.shape, (GrnForm) new->plan.meta.form);
+		grnnd_find_result_arrays(new, map);
 		if (step == COUNTING)
 		{
 			read_plan(new, shared, map);
@@ -602,10 +559,8 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 static void
 share_plan(const GrnndNewIndex *new, WriteShared *shared, BlockNumber blocks)
 {
-	shared->meta = new->meta;
-	shared->records = new->records;
-	shared->filters = new->filters;
-	shared->node_pages = blocks - new->meta.first_node_block;
+	shared->plan = new->plan;
+	shared->node_pages = blocks - new->plan.meta.first_node_block;
 	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 }
 
@@ -624,7 +579,6 @@ write_all(GrnndNewIndex *new, WriteShared *shared, GrnndBuild *build, GrnndPageW
 	share_plan(new, shared, blocks);
 	finish_step(shared);
 	grnnd_writer_extend(w, blocks);
-	check_share(new, shared, true);
 	grnnd_sort_lists(new, &shared->next_sorted, true);
 	finish_step(shared);
 	grnnd_begin_groups(new, build);
@@ -660,22 +614,22 @@ static void
 accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 {
 	grnnd_check_result_numbers(build, r);
-	init_meta(build, &new->meta);
+	init_meta(build, &new->plan.meta);
 	if (r->nodes < build->spec.fit_rows && r->shape.own == 0)
 		set_open_layout(new, build, r);
 	else
 		set_layout(new, r->degree, r->shape, (GrnForm) r->form);
-	new->nrows = build->rows;
-	new->vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
-							  build->key.metric->embedding, build->key.type->form};
-	if (new->meta.fit_state == GRNND_FITTED)
+	new->plan.result = *r;
+	new->plan.vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
+								   build->key.metric->embedding, build->key.type->form};
+	if (new->plan.meta.fit_state == GRNND_FITTED)
 	{
-		new->meta.held = r->held;
-		memcpy(new->meta.steps, r->steps, sizeof(r->steps));
+		new->plan.meta.held = r->held;
+		memcpy(new->plan.meta.steps, r->steps, sizeof(r->steps));
 	}
-	if (new->meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
-		new->meta.norm_unit = r->norm_unit;
-	new->meta.power = r->power;
+	if (new->plan.meta.fit_state == GRNND_FITTED || grn_is_scaled(build->key.metric->embedding))
+		new->plan.meta.norm_unit = r->norm_unit;
+	new->plan.meta.power = r->power;
 	new->report.rows = build->rows;
 	new->report.threads = build->spec.threads;
 	new->report.seconds[GRNND_STEP_COLLECT] = (float) build->collect_seconds;
@@ -686,19 +640,18 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->report.seconds[GRNND_STEP_CODES] = r->sec_codes;
 	new->report.seconds[GRNND_STEP_RECALL] = r->sec_recall;
 	/* The curve holds only for searches with the own vectors and the codes of this index. */
-	if (new->meta.fit_state == GRNND_FITTED)
+	if (new->plan.meta.fit_state == GRNND_FITTED)
 	{
 		new->report.curve = r->curve;
 		new->missed.built = r->misses;
 		new->queried.built = r->contrast;
 	}
-	new->meta.params = r->params;
-	new->meta.on_gpu = r->on_gpu != 0;
-	new->meta.build_nodes = r->nodes;
-	grnnd_find_result_arrays(new, build->map, r, build->rows);
+	new->plan.meta.params = r->params;
+	new->plan.meta.on_gpu = r->on_gpu != 0;
+	new->plan.meta.build_nodes = r->nodes;
+	grnnd_find_result_arrays(new, build->map);
 	grnnd_check_result_codec(new);
-	set_center(new);
-	grnnd_check_result_rows(new->row_start, new->rows, new->nodes, build->rows);
+	grnnd_check_result_rows(new->built.row_start, new->built.rows, new->nodes, build->rows);
 }
 
 BlockNumber
@@ -719,7 +672,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	accept_result(new, build, r);
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
-	grnnd_plan_filters(new, build->map, build->rows);
+	grnnd_plan_filters(new, build->map);
 
 	grnnd_test_point("load");
 	w = begin_writing(new, use_wal, build->index);
@@ -732,15 +685,9 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->index = RelationGetRelid(build->index);
 	shared->concurrent = build->info->ii_Concurrent;
 	shared->use_wal = use_wal;
-	shared->maps_work = r->moved;
-	shared->nrows = build->rows;
-	shared->vectors = new->vectors;
-	shared->nchains = new->nchains;
-	shared->result = *r;
 	share_plan(new, shared, 0);
 	pg_atomic_init_u64(&shared->next_counted, 0);
 	pg_atomic_init_u64(&shared->next_sorted, 0);
-	pg_atomic_init_u64(&shared->next_node, 0);
 	pg_atomic_init_u32(&shared->grouped, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
@@ -766,10 +713,10 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	}
 	else
 		pfree(shared);
-	new->report.ids = (uint32) new->records;
+	new->report.ids = (uint32) new->plan.records;
 	/* Lists take ids, too. */
-	if (new->meta.fit_state == GRNND_FITTED)
-		new->meta.judged = (uint32) new->records;
+	if (new->plan.meta.fit_state == GRNND_FITTED)
+		new->plan.meta.judged = (uint32) new->plan.records;
 	new->report.built = GetCurrentTimestamp();
 	new->report.seconds[GRNND_STEP_WRITE] = (float) grnnd_seconds_since(start);
 	write_meta(new, w);
@@ -785,9 +732,9 @@ grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 	GrnndPageWriter *w;
 
-	init_meta(build, &new->meta);
+	init_meta(build, &new->plan.meta);
 	set_open_layout(new, build, NULL);
-	new->meta.params = build->spec.params;
+	new->plan.meta.params = build->spec.params;
 	new->report.built = GetCurrentTimestamp();
 	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
 	grnnd_writer_extend(w, place_blocks(new));

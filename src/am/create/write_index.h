@@ -8,11 +8,10 @@
 
 /*
  * Finished shares of "writing pages": estimates for the moments when rows are checked, chains
- * planned, lists checked, and pages written.
+ * planned, and pages written.
  */
 #define GRNND_ROWS_CHECKED 0.03
 #define GRNND_CHAINS_PLANNED 0.05
-#define GRNND_LISTS_CHECKED 0.1
 #define GRNND_PAGES_WRITTEN 0.9
 
 /*

@@ -21,14 +21,14 @@ grnnd_bad_result(const char *what)
 			 errhint("The table is unchanged. If the GPU reports no memory errors, please report this as a bug of grnnd.")));
 }
 
-const void *
-grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
-				   uint64 count, uint64 size)
+GrnResultArrays
+grnnd_result_arrays(const GrnndMapping *map, const GrnBuildResult *r, uint64 rows, uint32 dim, bool near)
 {
-	if (offset % 4 != 0 || count > UINT64_MAX / size ||
-		offset > map->size[segment] || count * size > map->size[segment] - offset)
+	GrnResultArrays at = grn_result_arrays(r, rows, dim, near, map->base[GRN_SEG_RESULT], map->base[GRN_SEG_CODES]);
+
+	if (at.result_bytes > map->size[GRN_SEG_RESULT] || at.codes_bytes > map->size[GRN_SEG_CODES])
 		grnnd_bad_result("an array lies outside its segment");
-	return map->base[segment] + offset;
+	return at;
 }
 
 void
@@ -82,68 +82,65 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 	}
 }
 
-void
-grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
-						 const GrnBuildResult *r, uint64 nrows)
+/* The vectors of nodes in WORK, where rows have moved. */
+static void
+find_moved_vectors(GrnndNewIndex *new, const GrnndMapping *map)
 {
+	const GrnBuildResult *r = &new->plan.result;
+	GrnRows    *vectors = &new->vectors;
+
+	if (r->own_items)
+	{
+		if (r->form != (uint32) new->layout.form)
+			grnnd_bad_result("own vectors of another form than records");
+		vectors->form = (GrnForm) r->form;
+		vectors->row_bytes = grn_own_item_bytes((GrnForm) r->form, new->plan.meta.dim);
+	}
+	if (r->off_vectors % 4 != 0 || r->off_vectors > map->size[GRN_SEG_WORK] ||
+		r->moved > (map->size[GRN_SEG_WORK] - r->off_vectors) / vectors->row_bytes)
+		grnnd_bad_result("an array lies outside its segment");
+	vectors->base = map->base[GRN_SEG_WORK] + r->off_vectors;
+	vectors->n = r->moved;
+}
+
+void
+grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map)
+{
+	const GrnBuildResult *r = &new->plan.result;
+
 	new->nodes = r->nodes;
-	new->nentries = r->nentries;
-	new->entries = r->entries;
+	new->vectors = new->plan.vectors;
 	new->vectors.base = map->base[GRN_SEG_VECTORS];
 	if (r->moved)
-	{
-		new->own_items = r->own_items != 0;
-		if (new->own_items)
-		{
-			if (r->form != (uint32) new->layout.form)
-				grnnd_bad_result("own vectors of another form than records");
-			new->vectors.form = (GrnForm) r->form;
-			new->vectors.row_bytes = grn_own_item_bytes((GrnForm) r->form, new->meta.dim);
-		}
-		new->vectors.base = grnnd_result_array(map, GRN_SEG_WORK, r->off_vectors, r->moved,
-											   new->vectors.row_bytes);
-		new->vectors.n = r->moved;
-	}
+		find_moved_vectors(new, map);
 	new->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
 	new->attrs = (uint8 *) map->base[GRN_SEG_ATTRS];
 	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
-	new->ids = grnnd_result_array(map, GRN_SEG_RESULT, r->off_ids,
-								  (uint64) r->nodes * r->degree, sizeof(uint32));
-	new->counts = grnnd_result_array(map, GRN_SEG_RESULT, r->off_counts, r->nodes, 1);
-	new->row_start = grnnd_result_array(map, GRN_SEG_RESULT, r->off_row_start,
-										(uint64) r->nodes + 1, sizeof(uint32));
-	new->rows = grnnd_result_array(map, GRN_SEG_RESULT, r->off_rows, nrows, sizeof(uint32));
-	if (r->moved)
-		new->moved = grnnd_result_array(map, GRN_SEG_RESULT, r->off_moved, r->nodes, sizeof(uint32));
-	if (r->centered && grn_form(new->layout.form)->rotated)
-		new->center.x = grnnd_result_array(map, GRN_SEG_RESULT, r->off_center, new->meta.dim, sizeof(float));
+	new->built = grnnd_result_arrays(map, r, new->plan.vectors.n, new->plan.meta.dim, false);
+	grn_layout_set_center(&new->layout, &new->center, grn_metric((GrnMetric) new->plan.meta.metric)->comparison,
+						  new->built.center);
 	/*
 	 * If the rows are too few for the builder's codes to be kept, the index has a layout of its
 	 * own, without codes.
 	 */
-	if (grn_code_bytes(r->shape) > 0 && new->meta.fit_state == GRNND_FITTED &&
-		memcmp(&r->shape, &new->layout.shape, sizeof(r->shape)) == 0)
+	if (new->plan.meta.fit_state != GRNND_FITTED || memcmp(&r->shape, &new->layout.shape, sizeof(r->shape)) != 0)
 	{
-		new->codes = grnnd_result_array(map, GRN_SEG_CODES, r->off_codes,
-										(uint64) r->nodes * new->layout.code_bytes, 1);
-		new->factors = grnnd_result_array(map, GRN_SEG_CODES, r->off_factors, r->nodes,
-										  sizeof(GrnFactor));
-		new->codec = grnnd_result_array(map, GRN_SEG_CODES, r->off_codec,
-										grn_codec_floats(new->meta.dim, grn_code_dims(r->shape)),
-										sizeof(float));
+		new->built.codes = NULL;
+		new->built.factors = NULL;
+		new->built.codec = NULL;
 	}
 }
 
 void
 grnnd_check_result_codec(const GrnndNewIndex *new)
 {
-	size_t		floats = new->codec == NULL ? 0 :
-		grn_codec_floats(new->meta.dim, grn_code_dims(new->layout.shape));
+	size_t		floats = new->built.codec == NULL ? 0 :
+		grn_codec_floats(new->plan.meta.dim, grn_code_dims(new->layout.shape));
 
 	for (size_t i = 0; i < floats; i++)
-		if (!isfinite(new->codec[i]))
+		if (!isfinite(new->built.codec[i]))
 			grnnd_bad_result("a codec is not finite");
-	for (uint32 j = 0; new->center.x != NULL && j < new->meta.dim; j++)
+	for (uint32 j = 0; new->layout.center != NULL && j < new->plan.meta.dim; j++)
 		if (!isfinite(new->center.x[j]))
 			grnnd_bad_result("a center is not finite");
 }
@@ -180,11 +177,11 @@ grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end)
 {
 	for (uint32 i = begin; i < end; i++)
 	{
-		if (new->counts[i] > new->layout.degree)
+		if (new->built.counts[i] > new->layout.degree)
 			grnnd_bad_result("a node has too many neighbors");
-		if (new->moved && new->moved[i] >= new->vectors.n)
+		if (new->built.moved && new->built.moved[i] >= new->vectors.n)
 			grnnd_bad_result("a node's vector does not exist");
-		check_list(new->ids + (uint64) i * new->layout.degree, new->counts[i],
+		check_list(new->built.ids + (uint64) i * new->layout.degree, new->built.counts[i],
 				   i, new->nodes);
 	}
 }

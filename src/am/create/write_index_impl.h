@@ -26,23 +26,19 @@ typedef struct GrnndChain
 } GrnndChain;
 
 /*
- * The data of filters, in segment ATTRS behind the values.  Offsets are in bytes.  Rows of lists
- * are in the order of buckets: first all buckets of column 0, then of column 1, and so on.
+ * The plan of the data of filters.  Offsets are in bytes of segment ATTRS, where the data follows
+ * the values.  Rows of lists are in the order of buckets: first all buckets of column 0, then of
+ * column 1, and so on.
  */
 typedef struct GrnndFilterPlan
 {
-	uint64		off_books;		/* GrnSigBook [ncolumns] */
-	uint64		off_sigs;		/* [nodes][sig_bytes] */
-	uint64		off_counts;		/* uint32 [shares][buckets] number of rows; later the position of
-								 * the share's first row */
-	uint64		off_row_starts; /* uint64 [buckets + 1] first row of each bucket */
-	uint64		off_record_starts;	/* uint32 [buckets + 1] first record of the bucket's chain */
-	uint64		off_group_starts;	/* uint32 [buckets + 1] first group of the bucket */
-	uint64		off_guide_starts;	/* uint32 [buckets + 1] first record of the bucket's guide */
-	uint64		off_entry_starts;	/* uint64 [buckets + 1] first place in the order of groups */
-	uint64		off_ranks;		/* uint32 [rows of lists] */
+	uint64		off_books;
+	uint64		off_sigs;
+	uint64		off_counts;
+	uint64		off_buckets;
+	uint64		off_ranks;
 	uint64		end;			/* end of the data planned so far */
-	uint32		buckets;		/* buckets of all columns; 0: no lists */
+	uint32		nbuckets;		/* buckets of all columns; 0: no lists */
 	GrnLists	lists;			/* the arrays in segment LISTS */
 	/* Ids of the first records of lists, which follow the nodes' chains: */
 	uint32		first_list;		/* first record of a chain */
@@ -50,53 +46,59 @@ typedef struct GrnndFilterPlan
 	uint32		first_guide;	/* first record of a guide */
 } GrnndFilterPlan;
 
-/* The data that an index is written from: its metapage, and the places of all arrays. */
+/* The first of a bucket's items in the arrays of all lists. */
+typedef struct GrnndBucket
+{
+	uint64		row;
+	uint64		entry;			/* place in the order of groups */
+	uint32		record;			/* record of the chain */
+	uint32		group;
+	uint32		guide;			/* record of the guide */
+} GrnndBucket;
+
+/* The data of filters, as mapped in this process. */
+typedef struct GrnndFilters
+{
+	GrnSigBook *books;			/* [columns] */
+	uint8	   *sigs;			/* [nodes][sig_bytes] */
+	uint32	   *counts;			/* [shares][nbuckets] number of rows; later the position of the
+								 * share's first row */
+	GrnndBucket *buckets;		/* [nbuckets + 1] */
+	uint32	   *ranks;			/* [rows of lists] */
+	GrnListArraysToGroup lists;
+} GrnndFilters;
+
+/* What the leader decides of an index before any page is formed, and workers read. */
+typedef struct GrnndIndexPlan
+{
+	GrnBuildResult result;
+	GrnndMeta	meta;
+	GrnRows		vectors;		/* the rows as collected, without the address */
+	uint64		records;		/* nodes, chains and lists */
+	uint32		nchains;
+	GrnndFilterPlan filters;
+} GrnndIndexPlan;
+
+/* The data that an index is written from. */
 typedef struct GrnndNewIndex
 {
-	GrnndMeta	meta;
+	GrnndIndexPlan plan;
+	/* of the leader alone, for the metapage: */
 	GrnndReport report;
 	GrnndMissed missed;
 	GrnndQueried queried;
+	/* as follows from the plan: */
 	GrnLayout	layout;
-	GrnCenter	center;			/* center of own vectors; its x lies in the mapping, or is NULL */
-	uint64		nrows;			/* rows of the table */
+	GrnCenter	center;			/* see layout.center; its x lies in the mapping */
 	uint32		nodes;
-	uint64		records;		/* nodes, chains and lists */
-	uint32		nchains;
-	uint32		nentries;
-	const uint32 *entries;
+	GrnRows		vectors;		/* own vectors of nodes, or the rows from which they are made */
 	/* Arrays in the mapping: */
-	GrnRows		vectors;
-	bool		own_items;		/* vectors are own items already (graph/stored/own.h) */
+	GrnResultArrays built;		/* codes, factors, codec: NULL if the index has no codes */
 	const uint64 *tids;			/* [rows], packed */
 	uint8	   *attrs;			/* [rows][grnnd_row_bytes()] */
-	const uint32 *ids;			/* [nodes][degree] */
-	const uint8 *counts;		/* [nodes] */
-	const uint32 *row_start;	/* [nodes + 1] */
-	const uint32 *rows;			/* [rows] */
-	const uint32 *moved;		/* [nodes] row in vectors, or NULL: the node's first row */
-	const uint8 *codes;			/* [nodes][code_bytes] */
-	const GrnFactor *factors;	/* [nodes] */
-	const float *codec;			/* mean, basis */
 	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
-	/* Data of filters, in segment ATTRS as planned: */
-	GrnndFilterPlan filters;
 	const GrnndAttrs *columns;
-	GrnSigBook *books;			/* [ncolumns] */
-	uint8	   *sigs;			/* [nodes][sig_bytes] */
-	uint32	   *list_counts;	/* [shares][buckets] */
-	uint64	   *list_row_starts;	/* [buckets + 1] */
-	uint32	   *list_record_starts; /* [buckets + 1] */
-	uint32	   *list_group_starts;	/* [buckets + 1] */
-	uint32	   *list_guide_starts;	/* [buckets + 1] */
-	uint64	   *list_entry_starts;	/* [buckets + 1] */
-	uint32	   *list_ranks;		/* [rows of lists] */
-	/* In segment LISTS (GrnLists): */
-	uint32	   *list_nodes;		/* [rows of lists] */
-	const uint32 *group_order;	/* [entries] */
-	const uint32 *group_ends;	/* [groups] */
-	const uint8 *middles;		/* [groups][code_bytes] */
-	const GrnFactor *middle_factors;	/* [groups] */
+	GrnndFilters filters;
 	/* Allocated by palloc(): */
 	float	   *floats;			/* [dim] */
 	uint8	   *scratch;		/* a record that spans several pages */
@@ -122,17 +124,16 @@ extern PGDLLEXPORT GRNND_NORETURN void grnnd_bad_result(const char *what);
 /* Checks the numbers of the result, without its arrays. */
 extern void grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r);
 /*
- * Returns the address of an array of the result, of `count` elements of `size` bytes, after a check
- * of bounds and alignment.
+ * Places the arrays of a result whose numbers are checked, for a build of `rows` rows of `dim`
+ * numbers, after a check that they lie in their segments.  near: of lists of nearest rows.
  */
-extern PGDLLEXPORT const void *grnnd_result_array(const GrnndMapping *map, GrnSegment segment, uint64 offset,
-												  uint64 count, uint64 size);
-/* Sets the pointers to the result's arrays, as mapped in this process. */
-extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map,
-									 const GrnBuildResult *r, uint64 nrows);
+extern PGDLLEXPORT GrnResultArrays grnnd_result_arrays(const GrnndMapping *map, const GrnBuildResult *r,
+													   uint64 rows, uint32 dim, bool near);
+/* Sets the pointers to all arrays of the plan, as mapped in this process. */
+extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map);
 /* Checks that the codec and the center are finite. */
 extern void grnnd_check_result_codec(const GrnndNewIndex *new);
-/* Checks the lists and vectors of nodes [begin, end). */
+/* Checks the lists and vectors of nodes [begin, end), before their records are formed. */
 extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
 /* Checks that each row belongs to exactly a single node, and that each node has a row. */
 extern PGDLLEXPORT void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes,
@@ -159,10 +160,10 @@ extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
  * Fits books and lays out the data of filters.  Chains must be planned.  Only the leader calls this
  * function.
  */
-extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map, uint64 nrows);
+extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map);
 /*
- * Does this process's share of counting the rows of lists, or, with `place`, of copying rows to
- * planned lists.  next_share must be 0 at the beginning of each.
+ * Does this process's share of counting the rows of lists, or, with `place`, of signing nodes and
+ * copying rows to planned lists.  next_share must be 0 at the beginning of each.
  */
 extern void grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place);
 /* Plans the lists, whose rows must all be counted.  Only the leader calls this function. */
@@ -202,15 +203,6 @@ extern PGDLLEXPORT uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLay
 											 const GrnndListSizes *all);
 /* Sets the pointers to all planned arrays, as mapped in this process. */
 extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
-/* Makes the signatures of nodes [begin, end). */
-extern void grnnd_sign_nodes(GrnndNewIndex *new, uint32 begin, uint32 end);
-/*
- * Returns the last bucket whose part of an array starts at or before `number`.  starts: the start
- * of each bucket's part; an empty part starts at the start of the next part.
- */
-extern uint32 grnnd_bucket_of(const uint32 *starts, uint32 buckets, uint32 number);
-/* The codec of the rows' codes, for groups. */
-extern void grnnd_find_codec(const GrnndNewIndex *new, GrnCodec *codec);
 /*
  * Assigns blocks to the pages of books, of the sample and of lists' heads.  The sample's pages may
  * be formed only after all signatures.
@@ -234,11 +226,11 @@ extern void grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build);
  */
 extern bool grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build, bool wait, pg_atomic_uint32 *made);
 
-/* Whether the list of a bucket has groups. */
+/* Whether the list of a bucket has groups.  Another bucket, or the end of all, must follow. */
 static inline bool
-grnnd_is_grouped(const GrnndNewIndex *new, uint32 bucket)
+grnnd_is_grouped(const GrnndBucket *bucket)
 {
-	return new->list_group_starts[bucket + 1] > new->list_group_starts[bucket];
+	return bucket[1].group > bucket->group;
 }
 
 #endif							/* GRNND_WRITE_INDEX_IMPL_H */

@@ -24,16 +24,15 @@ grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
 	uint32		low = UINT32_MAX;
 	uint32		high = 0;
 
-	end = Min(end, new->nodes);
 	if (begin >= end)
 		return;
-	grn_prefetch_pages(new->ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
-	if (new->codes != NULL)
-		grn_prefetch_pages(new->codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
+	grn_prefetch_pages(new->built.ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
+	if (new->built.codes != NULL)
+		grn_prefetch_pages(new->built.codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
 	for (uint64 i = begin; i < end; i++)
 	{
-		low = Min(low, new->moved[i]);
-		high = Max(high, new->moved[i]);
+		low = Min(low, new->built.moved[i]);
+		high = Max(high, new->built.moved[i]);
 	}
 	if ((uint64) (high - low + 1) * row_bytes <= MOST_AHEAD)
 		grn_prefetch_pages((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
@@ -46,7 +45,7 @@ static uint32
 first_chain(const GrnndNewIndex *new, uint32 node)
 {
 	uint64		low = 0;
-	uint64		high = new->nchains;
+	uint64		high = new->plan.nchains;
 
 	while (low < high)
 	{
@@ -65,7 +64,7 @@ static void
 put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint8 *out,
 		 uint8 *attrs)
 {
-	const uint32 *rows = new->rows + new->row_start[node] + first;
+	const uint32 *rows = new->built.rows + new->built.row_start[node] + first;
 	Size		attr_bytes = new->layout.attr_bytes;
 
 	for (uint32 i = 0; i < ntids; i++)
@@ -84,17 +83,17 @@ static void
 form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 {
 	const GrnLayout *l = &new->layout;
-	uint32		ntids = new->row_start[node + 1] - new->row_start[node];
+	uint32		ntids = new->built.row_start[node + 1] - new->built.row_start[node];
 	uint8		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
 	uint8		attrs[GRN_MAX_TIDS * GRN_MAX_ATTR_BYTES];
-	GrnRecordSource src = {0};
+	GrnRecordSource src = grn_result_record(&new->built, l, node);
 	const void *row;
 
-	row = grn_row(&new->vectors, new->moved ? new->moved[node] : new->rows[new->row_start[node]]);
+	row = grn_row(&new->vectors, new->built.moved ? new->built.moved[node] : new->built.rows[new->built.row_start[node]]);
 	if (new->vectors.form == l->form)
 	{
 		src.stored = row;
-		if (new->own_items)
+		if (new->plan.result.own_items)
 		{
 			src.error = grn_own_item_error(l->form, l->dim, row);
 			if (!(src.error >= 0) || isinf(src.error))
@@ -103,25 +102,17 @@ form_node(const GrnndNewIndex *new, uint32 node, void *rec)
 	}
 	else
 		src.x = grn_row_values(&new->vectors, row, new->floats);
-	if (new->codes != NULL)
-	{
-		src.code = new->codes + (uint64) node * l->code_bytes;
-		src.factor = new->factors[node];
-	}
 	src.ntids = Min(ntids, l->tids_max);
 	put_tids(new, node, 0, src.ntids, tids, attrs);
 	src.tids = tids;
 	src.attrs = attrs;
-	src.next = ntids > l->tids_max ? new->nodes + first_chain(new, node) : GRN_INVALID_ID;
-	src.ids = new->ids + (uint64) node * l->degree;
-	src.count = new->counts[node];
+	if (ntids > l->tids_max)
+		src.next = new->nodes + first_chain(new, node);
 	if (l->sig_bytes > 0)
 	{
-		src.sig = new->sigs + (uint64) node * l->sig_bytes;
-		src.all_sigs = new->sigs;
+		src.sig = new->filters.sigs + (uint64) node * l->sig_bytes;
+		src.all_sigs = new->filters.sigs;
 	}
-	src.all_codes = new->codes;
-	src.all_factors = new->factors;
 	grn_record_write(l, &src, rec);
 }
 
@@ -135,7 +126,7 @@ form_chain(const GrnndNewIndex *new, uint32 number, void *rec)
 	memset(rec, 0, l->record_bytes);
 	r->state = GRN_TIDS;
 	r->ntids16 = (uint16) c->ntids;
-	r->next = number + 1 < new->nchains && c[1].node == c->node ?
+	r->next = number + 1 < new->plan.nchains && c[1].node == c->node ?
 		new->nodes + number + 1 : GRN_INVALID_ID;
 	grn_tids_set_owner(r, c->node, 0);
 	put_tids(new, c->node, c->first, c->ntids, GRN_REC_PTR(rec, l->off_tids),
@@ -147,7 +138,7 @@ form_record(const GrnndNewIndex *new, uint64 id, void *rec)
 {
 	if (id < new->nodes)
 		form_node(new, (uint32) id, rec);
-	else if (id < (uint64) new->nodes + new->nchains)
+	else if (id < (uint64) new->nodes + new->plan.nchains)
 		form_chain(new, (uint32) (id - new->nodes), rec);
 	else
 		grnnd_form_list(new, (uint32) id, rec);
@@ -164,7 +155,7 @@ grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page)
 		uint64		id = (uint64) number * l->per_page;
 
 		grnnd_page_init(page, GRNND_NODES);
-		for (uint32 slot = 0; slot < l->per_page && id < new->records; slot++, id++)
+		for (uint32 slot = 0; slot < l->per_page && id < new->plan.records; slot++, id++)
 			form_record(new, id, payload + (size_t) slot * l->record_bytes);
 	}
 	else
@@ -189,17 +180,17 @@ grnnd_form_entry_page(const GrnndNewIndex *new, Page page)
 	char	   *payload = GrnndPagePayload(page);
 
 	grnnd_page_init(page, GRNND_ENTRIES);
-	((GrnndEntryHeader *) payload)->count = new->nentries;
-	for (uint32 i = 0; i < new->nentries; i++)
+	((GrnndEntryHeader *) payload)->count = new->plan.result.nentries;
+	for (uint32 i = 0; i < new->plan.result.nentries; i++)
 	{
-		uint32		id = new->entries[i];
+		uint32		id = new->plan.result.entries[i];
 
 		((uint32 *) (payload + GRNND_ENTRY_OFF_IDS))[i] = id;
-		if (new->codes != NULL)
+		if (new->built.codes != NULL)
 		{
-			((GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i] = new->factors[id];
+			((GrnFactor *) (payload + GRNND_ENTRY_OFF_FACTORS))[i] = new->built.factors[id];
 			memcpy(payload + GRNND_ENTRY_OFF_CODES + (size_t) i * l->code_bytes,
-				   new->codes + (uint64) id * l->code_bytes, l->code_bytes);
+				   new->built.codes + (uint64) id * l->code_bytes, l->code_bytes);
 		}
 	}
 }
@@ -219,20 +210,20 @@ form_floats_page(Page page, const float *floats, size_t n, uint32 number)
 void
 grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
-	form_floats_page(page, new->codec, grn_codec_floats(new->meta.dim, grn_code_dims(new->layout.shape)),
+	form_floats_page(page, new->built.codec, grn_codec_floats(new->plan.meta.dim, grn_code_dims(new->layout.shape)),
 					 number);
 }
 
 void
 grnnd_form_center_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
-	form_floats_page(page, new->center.x, new->meta.dim, number);
+	form_floats_page(page, new->center.x, new->plan.meta.dim, number);
 }
 
 void
 grnnd_form_meta_page(GrnndNewIndex *new, Page page)
 {
-	GrnndMeta  *meta = &new->meta;
+	GrnndMeta  *meta = &new->plan.meta;
 
 	meta->crc = grnnd_meta_crc(meta);
 	grnnd_page_init(page, GRNND_META);

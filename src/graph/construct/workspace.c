@@ -52,7 +52,8 @@ grn_place_work_arrays(const GrnWorkNeeds *needs, char *work)
 	w.counts = grn_take(&a, m, 1);
 	w.codes = grn_take(&a, m, needs->code_dims > 0 ? needs->code_bytes : 0);
 	w.codec = grn_take(&a, grn_codec_floats(needs->dim, needs->code_dims), sizeof(float));
-	w.center = grn_take(&a, needs->centered ? needs->dim : 0, sizeof(float));
+	if (needs->centered)
+		w.center = grn_take(&a, needs->dim, sizeof(float));
 	w.kept_bytes = a.used;
 	w.scratch = grn_take(&a, 1, scratch_bytes(needs));
 	w.bytes = a.used;

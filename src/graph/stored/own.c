@@ -27,11 +27,13 @@
 #define LEAST_CENTER2 1e-24
 
 void
-grn_center_make(GrnCenter *center, GrnComparison comparison, const float *x, uint32_t dim)
+grn_layout_set_center(GrnLayout *l, GrnCenter *center, GrnComparison comparison, const float *x)
 {
-	center->x = x;
-	center->norm2 = grn_norm2(x, dim);
-	center->products = grn_compares_products(comparison);
+	l->center = NULL;
+	if (x == NULL || !grn_form(l->form)->rotated)
+		return;
+	*center = (GrnCenter) {x, grn_norm2(x, l->dim), grn_compares_products(comparison)};
+	l->center = center;
 }
 
 /* x minus `times` times the center in out [dim]; x itself without a center. */

@@ -28,8 +28,11 @@ grn_has_center(GrnForm form, uint64_t rows)
 	return grn_form(form)->rotated && rows >= 16;
 }
 
-/* Makes a center from x [dim].  The caller keeps x alive. */
-extern void grn_center_make(GrnCenter *center, GrnComparison comparison, const float *x, uint32_t dim);
+/*
+ * Gives a layout the center x [dim], described in *center.  The caller keeps both alive.  No center
+ * is given if x is NULL, or for a form without centers.
+ */
+extern void grn_layout_set_center(GrnLayout *l, GrnCenter *center, GrnComparison comparison, const float *x);
 
 /* Loads the row of a stored vector into x [dim]. */
 extern void grn_own_load(const GrnLayout *l, const void *vec, float *x);
