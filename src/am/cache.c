@@ -617,8 +617,6 @@ load_entry(Relation index)
 	entry = MemoryContextAllocZero(context, sizeof(CacheEntry));
 	entry->context = context;
 	entry->ix.meta = meta;
-	if (meta.power == 0)
-		entry->ix.meta.power = key.metric->power;
 	entry->ix.notes = notes;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
@@ -628,7 +626,7 @@ load_entry(Relation index)
 	entry->ix.encoder.dim = meta.dim;
 	entry->ix.encoder.shape = meta.fit_state == GRNND_UNFITTED ? GRN_NO_CODES : meta.shape;
 	entry->ix.encoder.norm_unit = meta.norm_unit;
-	entry->ix.encoder.power = entry->ix.meta.power;
+	entry->ix.encoder.power = meta.power;
 	memcpy(entry->ix.encoder.steps, meta.steps, sizeof(meta.steps));
 	entry->ix.codec = entry->ix.encoder;
 	if (meta.codes_ignored || meta.fit_state != GRNND_FITTED)

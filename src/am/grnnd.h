@@ -294,7 +294,7 @@ typedef struct GrnndNotes
 
 typedef struct GrnndIndex
 {
-	GrnndMeta	meta;
+	GrnndMeta	meta;			/* byte for byte as in the index; the cache compares the two */
 	GrnndNotes	notes;
 	GrnLayout	layout;
 	GrnCenter	center;			/* center of own vectors; see layout.center */

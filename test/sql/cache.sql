@@ -101,6 +101,22 @@ SELECT descriptions BETWEEN 100 AND 300 AS most, their_bytes <= 1024 * 1024 + 16
 	arrays < descriptions AS arrays_go_as_well FROM kept();
 SELECT planning_blocks('SELECT id FROM more ORDER BY v <-> $q$[450,0,0]$q$ LIMIT 10');
 
+-- rows that come to an index without codes, each by a statement, find the description of the row before
+CREATE TABLE grown (id int, v vector(3), s sparsevec(9), b bit(16));
+CREATE INDEX ON grown USING grnnd (v vector_l2_ops);
+CREATE INDEX ON grown USING grnnd (v vector_ip_ops);
+CREATE INDEX ON grown USING grnnd (s sparsevec_ip_ops);
+CREATE INDEX ON grown USING grnnd (b bit_jaccard_ops);
+\c
+SET search_path = test_cache, public;
+DO $$
+BEGIN
+	FOR i IN 1..20 LOOP
+		INSERT INTO grown VALUES (i, ARRAY[i, 1, 2]::vector, format('{1:%s}/9', i)::sparsevec, i::bit(16));
+	END LOOP;
+END $$;
+SELECT descriptions FROM kept();
+
 -- a fit reads rows by a function that scans other indexes
 CREATE FUNCTION asked(v vector) RETURNS vector IMMUTABLE LANGUAGE plpgsql SET search_path = test_cache, public AS $$
 BEGIN

@@ -37,7 +37,7 @@ grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 	if (place != x)
 		memcpy(place, x, ix->meta.dim * sizeof(float));
 	if (grn_is_scaled(ix->key.metric->embedding))
-		grn_place(place, ix->meta.dim, ix->meta.norm_unit, ix->meta.power);
+		grn_place(place, ix->meta.dim, ix->meta.norm_unit, ix->encoder.power);
 }
 
 void
