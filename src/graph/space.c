@@ -65,6 +65,7 @@ typedef struct Trial
 	double		unit;			/* of norms */
 	float		lengths[GRN_POWER_ROWS];	/* in units */
 	float	   *cosines;		/* [n][n] */
+	float		places[POWERS][GRN_POWER_ROWS]; /* their norms */
 	float		scores[TRIED][POWERS];
 } Trial;
 
@@ -84,17 +85,15 @@ cosine_range(void *arg, int worker, size_t begin, size_t end)
 		}
 }
 
-/* Adds to *score the logarithms of the wanted rows' best ranks. */
+/* Adds to *score the logarithms of the wanted rows' best ranks.  places: [n] norms of places. */
 static void
-rank_wanted(const Trial *t, const uint32_t *wanted, float power, float *score)
+rank_wanted(const Trial *t, const uint32_t *wanted, const float *places, float *score)
 {
-	uint32_t	best[WANTED];
-	float		places[GRN_POWER_ROWS];
+	int			best[WANTED];
 	float		apart[GRN_POWER_ROWS];
 
-	for (uint32_t j = 0; j < t->n; j++)
-		places[j] = grn_place_norm(t->lengths[j], power);
-	memset(best, 0xFF, sizeof(best));
+	for (uint32_t b = 0; b < WANTED; b++)
+		best[b] = GRN_POWER_ROWS;
 	for (uint32_t a = 0; a < WANTED; a++)
 	{
 		const float *cosines = t->cosines + (size_t) wanted[a] * t->n;
@@ -104,13 +103,16 @@ rank_wanted(const Trial *t, const uint32_t *wanted, float power, float *score)
 			apart[j] = places[j] * (places[j] - 2 * place * cosines[j]);
 		for (uint32_t b = 0; b < WANTED; b++)
 		{
-			uint32_t	rank = 0;
-
-			for (uint32_t j = 0; j < t->n; j++)
-				rank += apart[j] < apart[wanted[b]];
+			float		bound = apart[wanted[b]];
 			/* the row itself is no neighbor */
-			rank -= apart[wanted[a]] < apart[wanted[b]];
-			if (a != b && rank < best[b])
+			int			rank = apart[wanted[a]] < bound ? -1 : 0;
+
+			if (a == b)
+				continue;
+			/* a rank above the best need not be known */
+			for (uint32_t j = 0; j < t->n && rank < best[b]; j++)
+				rank += apart[j] < bound;
+			if (rank < best[b])
 				best[b] = rank;
 		}
 	}
@@ -148,7 +150,7 @@ try_range(void *arg, int worker, size_t begin, size_t end)
 			wanted[at] = j;
 		}
 		for (size_t p = 0; p < POWERS; p++)
-			rank_wanted(t, wanted, powers[p], &t->scores[i][p]);
+			rank_wanted(t, wanted, t->places[p], &t->scores[i][p]);
 	}
 }
 
@@ -164,6 +166,9 @@ grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_t dim, double
 		return usual;
 	for (uint32_t i = 0; i < n; i++)
 		t.lengths[i] = (float) (sqrt(grn_norm2(x + i * stride, dim)) / unit);
+	for (size_t p = 0; p < POWERS; p++)
+		for (uint32_t i = 0; i < n; i++)
+			t.places[p][i] = grn_place_norm(t.lengths[i], powers[p]);
 	parallel->run(parallel, n, 64, cosine_range, &t);
 	parallel->run(parallel, TRIED, 4, try_range, &t);
 	for (size_t p = 0; p < POWERS; p++)
