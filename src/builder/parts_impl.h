@@ -11,7 +11,11 @@
 #include "graph/construct/cut.h"
 #include "graph/construct/projection.h"
 
-#define GRN_PART_SLACK 1.1		/* largest size of a part, as a multiple of the mean size */
+/*
+ * Largest size of a part, as a multiple of the mean size.  Recall at ef 40 of 20,000 sentences and
+ * image patches in parts (.97 and .98): .04 and .02 less with half, .014 and .0005 less with twice.
+ */
+#define GRN_PART_SLACK 1.1
 
 typedef struct GrnPartsBuild
 {

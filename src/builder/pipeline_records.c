@@ -19,7 +19,8 @@
 /*
  * Searches of the first round, after which most graphs are finished, and of a later round; one
  * search for each TRIALS_SHARE vertices, so that small graphs cost little; and rounds, at most.  12
- * rounds raise recall from .72 to .99 for 200 clusters in 51 parts.
+ * rounds raise recall from .72 to .99 for 200 clusters in 51 parts.  20,000 sentences and image
+ * patches have the same recall and visits with half and twice of each constant.
  */
 #define FIRST_TRIALS 128
 #define MOST_TRIALS 1024

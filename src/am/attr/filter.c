@@ -12,7 +12,7 @@
 
 /*
  * The most elements of a test whose lists are compared.  Each comparison reads a page of the
- * directory.
+ * directory.  Half and twice change no visit (elements of 20,000 sentences and image patches).
  */
 #define MOST_CHOICES 8
 

@@ -13,6 +13,12 @@
 #include <math.h>
 #include <string.h>
 
+/*
+ * 20,000 sentences and image patches in parts of a build with 8 MB, recall at ef 40 (.97 and .98)
+ * with half and twice of a constant differs by at most .01, in either direction; MOST_STEPS and
+ * EVEN change nothing there.  20,000 rows in tight clusters of 20 need the second round and the
+ * further steps: .87 instead of .975 with a single round of MEMBER_STEPS.
+ */
 #define LLOYD_STEPS 5			/* steps of k-means */
 #define WEIGHT_STEPS 5			/* changes of the weights after each step of k-means */
 #define MEMBER_ROUNDS 2			/* at the end: searches for the borders, each followed by changes

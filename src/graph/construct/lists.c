@@ -15,6 +15,10 @@
 
 #include <string.h>
 
+/*
+ * SOURCES, recall at ef 40 of 20,000 sentences and image patches: half .001 more and .004 less,
+ * twice the same and .001 less.
+ */
 #define SOURCES 6				/* neighbors whose neighbors may fill a list */
 #define SEEN 2048				/* slots of the table of seen vertices, a power of 2 */
 

@@ -7,6 +7,10 @@
 
 #include "graph/arena.h"
 
+/*
+ * ROWS_PER_BIN, recall at ef 40 of 20,000 sentences and image patches: half .001 and .0005 less,
+ * twice .002 more and .003 less.
+ */
 #define ROWS_PER_BIN 512		/* about; the rows of a bin should fit a core's cache */
 #define MAX_TOPS 64
 #define BINS ((size_t) MAX_TOPS * GRN_PANEL_ROWS)

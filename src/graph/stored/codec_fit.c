@@ -16,8 +16,13 @@
 #include "graph/space.h"
 #include "graph/stored/codec_impl.h"
 
+/*
+ * Recall at ef 40 of 20,000 sentences, image patches and rows in tight clusters of 20.  OVERSAMPLE:
+ * half and twice within .0015 (sentences) and the same (patches).  ITERATIONS 2, 3 and 6: .9945
+ * .9940 .9945, .9880 .9860 .9870, .9945 .9885 .9835.
+ */
 #define OVERSAMPLE 16			/* directions beyond max_code_dims */
-#define ITERATIONS 3			/* a fourth iteration changes nothing */
+#define ITERATIONS 3
 #define MIN_SAMPLE 32			/* smaller samples get random directions */
 /*
  * Limit of a sample's floats (4,000 rows of 16,000 dimensions).  A larger sample would take longer

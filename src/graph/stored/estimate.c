@@ -311,7 +311,10 @@ grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, cons
 	}
 }
 
-/* Least number of pairs for a judgment of a vertex. */
+/*
+ * Least number of pairs for a judgment of a vertex.  20,000 sentences and image patches are judged
+ * alike with half and twice.
+ */
 #define LEAST_PAIRS 10
 
 void

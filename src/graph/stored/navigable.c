@@ -17,6 +17,10 @@
 
 #include "graph/stored/prune.h"
 
+/*
+ * Half and twice of each constant change neither recall nor visits of 20,000 sentences, image
+ * patches and rows in tight clusters of 100, of which three quarters were deleted.
+ */
 #define FIRST_EF 8				/* a search with FIRST_EF finds nearly all; */
 #define LAST_EF 32				/* the rest are tried again with LAST_EF */
 #define DEAD_LIMIT(ef) (2 * (ef) + 64)

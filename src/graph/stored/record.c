@@ -255,7 +255,10 @@ grn_most_code_bytes(const GrnCodeCosts *costs)
 
 /*
  * Bytes of code that leave the fit some choice among short codes, longer codes and the longest
- * codes.
+ * codes.  20,000 sentences and image patches.  ROOM_BYTES: with half patches have a 22% smaller
+ * index and 16% more visits at ef 40, with twice sentences have a twice as large index and 14%
+ * fewer visits, at recall within .0025.  LONG_ROOM_BYTES: with twice sentences have .8% more visits
+ * and .0025 less recall.  LARGE_ROOM_BYTES: the same indexes with half and twice.
  */
 #define ROOM_BYTES 40
 #define LONG_ROOM_BYTES 48

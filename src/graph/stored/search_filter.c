@@ -22,6 +22,8 @@
 /*
  * On a million SIFT descriptors this limit reads 1.3 times fewer pages where a tenth of the rows
  * pass, and 2.6 times fewer where a hundredth pass.  Skipping nodes at random does no better.
+ * 20,000 sentences and image patches, a fifth of them with an element: half takes 5% fewer visits
+ * for .0035 less recall and the same recall, twice 7% more for no more recall.
  */
 #define MOST_LISTINGS 2
 
