@@ -23,7 +23,7 @@
 #include "utils/rel.h"
 
 #include "am/grnnd.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 static set_rel_pathlist_hook_type next_pathlist;
 

@@ -43,7 +43,7 @@
 #include "am/check_impl.h"
 #include "am/check_lists.h"
 #include "am/entries.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 #include "am/owner.h"
 #include "am/page.h"
 #include "am/test_point.h"

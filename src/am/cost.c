@@ -27,7 +27,7 @@
  * wanted rows (off, or max_scan_tuples), a rising price lets the planner prefer a plan that returns
  * all rows.
  */
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 #include <math.h>
 

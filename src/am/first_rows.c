@@ -7,7 +7,7 @@
  * the next row.  A step that reads more rows would compute wrong values: an aggregate, a sort by
  * another key, or a window whose frame ends with a later row.
  */
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 #include "catalog/pg_operator_d.h"
 #include "nodes/nodeFuncs.h"

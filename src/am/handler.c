@@ -2,7 +2,7 @@
  * handler.c - the entry points of the library: the access method's handler, and the initialization
  * at load time.
  */
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 #include "commands/vacuum.h"
 #include "fmgr.h"

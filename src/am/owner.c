@@ -27,7 +27,7 @@
 #include "utils/syscache.h"
 
 #include "am/compat.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 bool
 grnnd_owns(Oid relation)

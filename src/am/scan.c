@@ -15,7 +15,7 @@
 #include "utils/snapmgr.h"
 
 #include "am/cache.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 #include "am/query_sample.h"
 #include "am/write/fit.h"
 

@@ -1,6 +1,6 @@
 /*
  * scan.h - the parts of scans that other files use.  The access method's callbacks are in
- * handler.h.
+ * callbacks.h.
  */
 #ifndef GRNND_SCAN_H
 #define GRNND_SCAN_H

@@ -21,7 +21,7 @@
 #include "utils/tuplestore.h"
 
 #include "am/counters.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows", "bitmap"};
 

@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 
 #include "am/bitmap_scan.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 /*
  * A condition of a scan: "distance < limit"; or, for a similarity that falls as the distance

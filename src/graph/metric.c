@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/form.h"
 #include "graph/space.h"
 
 /*
@@ -337,10 +336,4 @@ size_t
 grn_row_floats(const GrnMetricInfo *metric, uint32_t dim)
 {
 	return grn_is_scaled(metric->embedding) ? dim + sizeof(GrnScale) / sizeof(float) : dim;
-}
-
-bool
-grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n)
-{
-	return !metric->normalized || grn_form_normalize(GRN_FORM_FLOATS, x, n);
 }

@@ -156,10 +156,4 @@ extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *
 /* Returns the floats of a row in a build, before alignment, with the GrnScale if scaled. */
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 
-/*
- * Converts x [n] to the form in which the metric compares vectors: length 1 for normalized
- * metrics.  Returns false, and leaves x unchanged, if x is zero and cannot be normalized.
- */
-extern bool grn_metric_form(const GrnMetricInfo *metric, float *x, size_t n);
-
 #endif							/* GRN_METRIC_H */

@@ -13,8 +13,9 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-#include "paper/options.h"
+#include "graph/form.h"
 #include "graph/space.h"
+#include "paper/options.h"
 
 typedef struct Mapped
 {
@@ -175,7 +176,7 @@ read_rows(const Mapped *file, const FileShape *shape, const GrnMetricInfo *metri
 			grn_cli_error("%s: row %zu holds a value that is NaN or infinite", file->path, i + 1);
 			return false;
 		}
-		if (!grn_metric_form(metric, x, v->dim))
+		if (metric->normalized && !grn_form_normalize(GRN_FORM_FLOATS, x, v->dim))
 		{
 			grn_cli_error("%s: row %zu is zero, which has no %s", file->path, i + 1, grn_metric_name(metric));
 			return false;

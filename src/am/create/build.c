@@ -2,7 +2,7 @@
  * build.c - CREATE INDEX from end to end: collects the vectors (collect.c), has the builder process
  * make a graph of them (launch.c), and writes the index's pages (write_index.c).
  */
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 #include "access/tableam.h"
 #include "miscadmin.h"

@@ -7,7 +7,7 @@
 #include "utils/backend_progress.h"
 #include "utils/backend_status.h"
 
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 char *
 grnnd_buildphasename(int64 phase)

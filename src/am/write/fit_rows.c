@@ -19,7 +19,7 @@
 #include "utils/snapmgr.h"
 
 #include "am/compat.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 #include "am/page.h"
 
 struct FitRows

@@ -53,7 +53,7 @@
 #include "utils/wait_event.h"
 
 #include "am/cache.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 #include "am/owner.h"
 #include "am/page.h"
 #include "am/write/lock.h"

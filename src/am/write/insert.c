@@ -6,7 +6,7 @@
  * the same vector already, the row's TID is added to the existing record and the graph does not
  * change.
  */
-#include "am/handler.h"
+#include "am/callbacks.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"

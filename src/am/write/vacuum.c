@@ -31,7 +31,7 @@
 #include "utils/resowner.h"
 
 #include "am/cache.h"
-#include "am/handler.h"
+#include "am/callbacks.h"
 #include "am/lists.h"
 #include "am/page.h"
 #include "am/test_point.h"

@@ -1,13 +1,9 @@
 /*
- * dist.c - distance kernels in plain C, conversions of half precision and of factors, and the
- * choice of the fastest version for the processor.
+ * dist.c - distance kernels in plain C, and conversions of half precision and of factors.
  */
 #include "graph/kernels/dist_impl.h"
 
-#include "graph/kernels/pairs.h"
-
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -15,7 +11,6 @@
  * therefore close, and sums of long vectors have small rounding errors.
  */
 #define LANES 16
-#define MAX_VERSIONS 4
 
 #define F16_MAX 0x7BFF			/* 65504 */
 
@@ -339,41 +334,3 @@ const GrnDistTable grn_dist_plain = {
 	.f16_load = plain_f16_load,
 	.u8_store = plain_u8_store,
 };
-
-/* ---- choice ---- */
-
-int
-grn_dist_versions(const GrnDistTable **out, int max)
-{
-	int			n = 0;
-
-	if (max > 0)
-		out[n++] = &grn_dist_plain;
-#if defined(__x86_64__)
-	n += grn_dist_x86(out + n, max - n);
-#elif defined(__aarch64__)
-	n += grn_dist_neon(out + n, max - n);
-#endif
-	return n;
-}
-
-void
-grn_dist_init(void)
-{
-	static bool done = false;
-	const GrnDistTable *versions[MAX_VERSIONS];
-	const char *wish;
-	int			n;
-
-	if (done)
-		return;
-	n = grn_dist_versions(versions, MAX_VERSIONS);
-	grn_dist = versions[n - 1];
-	wish = getenv("GRN_SIMD");
-	if (wish != NULL)
-		for (int i = 0; i < n; i++)
-			if (strcmp(versions[i]->name, wish) == 0)
-				grn_dist = versions[i];
-	grn_pairs = grn_pairs_of(grn_dist);
-	done = true;
-}

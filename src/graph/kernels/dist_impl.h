@@ -6,11 +6,11 @@
 
 #include "graph/kernels/dist.h"
 
-/* Appends the versions that the processor can run, slowest first, and returns their number. */
-extern int	grn_dist_x86(const GrnDistTable **out, int max);
-extern int	grn_dist_neon(const GrnDistTable **out, int max);
-
 /* The plain kernels, which other versions use for entries without a faster kernel. */
 extern const GrnDistTable grn_dist_plain;
+
+#if defined(__aarch64__)
+extern const GrnDistTable grn_dist_neon;
+#endif
 
 #endif							/* GRN_DIST_IMPL_H */

@@ -379,7 +379,7 @@ neon_levels(const float *u, size_t n, float inverse, float top, float *uc, float
 	grn_dist_plain.levels(u, n, inverse, top, uc, cc);
 }
 
-static const GrnDistTable neon_table = {
+const GrnDistTable grn_dist_neon = {
 	.name = "neon",
 	.l2_f32 = neon_l2_f32,
 	.ip_f32 = neon_ip_f32,
@@ -404,24 +404,5 @@ static const GrnDistTable neon_table = {
 	.f16_load = neon_f16_load,
 	.u8_store = neon_u8_store,
 };
-
-int
-grn_dist_neon(const GrnDistTable **out, int max)
-{
-	if (max < 1)
-		return 0;
-	out[0] = &neon_table;
-	return 1;
-}
-
-#else
-
-int
-grn_dist_neon(const GrnDistTable **out, int max)
-{
-	(void) out;
-	(void) max;
-	return 0;
-}
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * handler.h - the access method's callbacks, by file.
+ * callbacks.h - the access method's callbacks, by file.
  */
-#ifndef GRNND_HANDLER_H
-#define GRNND_HANDLER_H
+#ifndef GRNND_CALLBACKS_H
+#define GRNND_CALLBACKS_H
 
 #include "postgres.h"
 
@@ -69,4 +69,4 @@ typedef enum GrnndFirstRows
 
 extern GrnndFirstRows grnnd_first_rows(struct PlannerInfo *root, const struct IndexPath *path);
 
-#endif							/* GRNND_HANDLER_H */
+#endif							/* GRNND_CALLBACKS_H */
