@@ -12,24 +12,19 @@
 char *
 grnnd_buildphasename(int64 phase)
 {
-	if (phase == PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE)
-		return "initializing";
-	switch ((GrnPhase) (phase - 1))
-	{
-		case GRN_PHASE_COLLECT:
-			return "collecting vectors";
-		case GRN_PHASE_PREPARE:
-			return "preparing vectors";
-		case GRN_PHASE_DESCENT:
-			return "building graph";
-		case GRN_PHASE_CONNECT:
-			return "connecting graph";
-		case GRN_PHASE_CODES:
-			return "computing codes";
-		case GRN_PHASE_WRITE:
-			return "writing pages";
-	}
-	return NULL;
+	/* The phase before ours is PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE. */
+	static const char *const names[] = {
+		"initializing",
+		[GRN_PHASE_COLLECT] = "collecting vectors",
+		[GRN_PHASE_PREPARE] = "preparing vectors",
+		[GRN_PHASE_DESCENT] = "building graph",
+		[GRN_PHASE_CONNECT] = "connecting graph",
+		[GRN_PHASE_CODES] = "computing codes",
+		[GRN_PHASE_WRITE] = "writing pages"
+	};
+
+	phase -= PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE;
+	return phase >= 0 && phase < (int64) lengthof(names) ? (char *) names[phase] : NULL;
 }
 
 /*
