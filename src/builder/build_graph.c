@@ -23,13 +23,6 @@
 #define MOST_COARSE 0.1			/* digests are too coarse if a larger share of the sample is
 								 * crowded */
 
-/* Finished shares of a graph's time on cores: before the rounds, and after the rounds. */
-#define BEGUN 0.05
-#define ROUNDS 0.85
-#define BEGIN_LOOPS 5			/* loops before the rounds, and loops that make the lists after the
-								 * rounds */
-#define LIST_LOOPS 4
-
 static bool
 gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 {
@@ -38,7 +31,7 @@ gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 	if (progress->phase != GRN_PHASE_DESCENT)
 	{
 		grn_progress_phase(progress, GRN_PHASE_DESCENT, progress->total);
-		grn_progress_step(progress, 1, 0);
+		grn_progress_done(progress, 0, rounds);
 	}
 	grn_progress_done(progress, round, rounds);
 	return true;
@@ -62,7 +55,6 @@ build_whole(GrnGraphJob *job, const GrnGpuOptions *options, const GrnGraphParams
 {
 	GrnGpuStatus status;
 
-	grn_progress_step(job->progress, 1, 0);
 	status = grn_gpu_begin(job->gpu, job->rows->n, job->rows->dim, options, params, err);
 
 	if (status == GRN_GPU_OK)
@@ -231,14 +223,8 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 static bool
 cpu_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 {
-	GrnProgress *progress = ctx;
-
 	(void) phase;
-	if (done == 1)
-		grn_progress_step(progress, ROUNDS, 0);
-	grn_progress_done(progress, done, total);
-	if (done == total)
-		grn_progress_step(progress, 1, LIST_LOOPS);
+	grn_progress_done(ctx, done, total);
 	return true;
 }
 
@@ -259,7 +245,7 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	if (!work)
 		return false;
 	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
-	grn_progress_step(job->progress, BEGUN, BEGIN_LOOPS);
+	grn_progress_done(job->progress, 0, GRN_MOST_REPORTS);
 	grn_rnnd_build(job->rows, job->params, job->fill, &job->progress->parallel,
 				   work + job->work_offset, job->graph, cpu_progress, job->progress);
 	return true;

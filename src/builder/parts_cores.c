@@ -6,19 +6,14 @@
 #include "graph/construct/descent.h"
 #include "graph/file_pages.h"
 
-/* Estimated shares of the time: when parts are cut, and when parts are built. */
-#define CUT 0.1
-#define CUT_LOOPS 40
-#define BUILT 0.9
-
 static bool
 cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
 {
 	GrnPartsBuild *p = ctx;
 
 	(void) phase;
-	/* A part's count starts anew with each part. */
-	grn_progress_done(p->job->progress, p->finished * total + done, total * p->parts.nparts);
+	/* The cut counts as a part.  A part's count starts anew with each part. */
+	grn_progress_done(p->job->progress, (1 + p->finished) * total + done, total * (1 + p->parts.nparts));
 	return true;
 }
 
@@ -137,14 +132,13 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 		return false;
 	lay_out_series(&p, &s, w + job->work_offset);
 	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
-	grn_progress_step(job->progress, CUT, CUT_LOOPS);
+	grn_progress_done(job->progress, 0, s.nparts + 1);
 	read_scattered(&p, rows, rows_end, true);
 	if (s.copied > 0)
 		grn_project_fit(&s.project, job->rows, p.params.seed, p.parallel, s.fit);
 	grn_parts_cut(&p, s.nparts, grn_parts_most(s.nparts), s.capacity);
 	grn_parts_report_cut(&p);
 	job->part_times.split = grn_lap(&since);
-	grn_progress_step(job->progress, BUILT, 0);
 	read_scattered(&p, p.lists, p.counts, true);
 	for (uint32_t i = 0; i < p.parts.nparts; i++)
 	{
@@ -159,7 +153,6 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 		p.finished++;
 	}
 	job->part_times.build = grn_lap(&since);
-	grn_progress_step(job->progress, 1, 1);
 	grn_parts_merge_on_cores(&p, s.merge ? &s.project : NULL, s.merge);
 	read_scattered(&p, p.lists, p.counts, false);
 	read_scattered(&p, rows, rows_end, false);

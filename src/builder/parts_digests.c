@@ -15,7 +15,6 @@
 
 #include "builder/upload.h"
 
-#define DIGESTED 0.95			/* estimated share of "preparing" when all rows have digests */
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* bytes of rows whose places are computed on the host
 											 * for digests */
 #define SAMPLE 16384			/* largest number of rows to which a projection is fitted */
@@ -33,6 +32,7 @@ grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
 	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
 	p->pieces = (rows + p->piece - 1) / p->piece;
 	p->counted = 0;
+	grn_progress_done(p->job->progress, 0, p->pieces);
 }
 
 void
@@ -248,7 +248,6 @@ grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);
-	grn_progress_step(p->job->progress, DIGESTED, 0);
 	grn_team_start(&step, &p->team, GRN_HANDLES, p->pieces, digest_begin, digest_item, p);
 	if (nparts > 1)
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,
@@ -262,7 +261,6 @@ grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 		grn_parts_cut(p, 1, 1, capacity);
 	status = grn_team_finish(&step, err);
 	pthread_mutex_destroy(&p->finding);
-	grn_progress_step(p->job->progress, 1, 2);
 	if (status == GRN_GPU_OK && !p->other && nparts > 1)
 	{
 		grn_parts_list_members(rows, nparts, p->overlap, p->parallel, p->cutting, &p->parts);

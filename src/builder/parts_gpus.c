@@ -13,7 +13,6 @@
 
 #include "builder/upload.h"
 
-#define BUILT 0.8				/* estimated share of the graph's time when parts are built */
 #define LEAST_DIVIDE 8			/* if memory runs out, parts shrink at most by this factor */
 
 static GrnGpuStatus
@@ -205,7 +204,6 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	for (uint32_t c = 0; c < p->parts.nparts; c++)
 		guests += p->parts.others[c] - p->parts.guests[c];
 	grn_parts_set_piece(p, guests);
-	grn_progress_step(p->job->progress, 1, 0);
 	return run_step(p, GRN_HANDLES, p->pieces, merge_begin, merge_item, err);
 }
 
@@ -372,7 +370,7 @@ build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 	}
 	p->rounds = 0;
 	grn_progress_phase(p->job->progress, GRN_PHASE_DESCENT, p->job->rows->n);
-	grn_progress_step(p->job->progress, p->parts.nparts == 1 ? 1 : BUILT, 0);
+	grn_progress_done(p->job->progress, 0, p->parts.nparts);
 	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->handles;
 	if (t->handles < GRN_HANDLES)
 		grn_parts_free_arenas(p);
@@ -386,7 +384,6 @@ merge_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 
 	if (status == GRN_GPU_MEMORY)
 	{
-		grn_progress_step(p->job->progress, 1, 1);
 		grn_parts_merge_on_cores(p, NULL, NULL);
 		status = GRN_GPU_OK;
 	}

@@ -37,19 +37,8 @@
  */
 #define GPU_PARTS_MEMBERS 1.4
 
-/*
- * Finished shares of the phase "preparing" when rows are checked, compared, numbered, and ordered.
- */
-#define CHECKED 0.2
-#define COMPARED 0.4
-#define NUMBERED 0.45
-#define MOVED 0.7
-
 /* Estimated bytes that are kept of a vertex beside its record: numbers and places. */
 #define KEPT_BYTES 16
-
-/* Estimated loops of a breadth-first search, a loop a level. */
-#define LEVELS 24
 
 static uint64_t
 larger(uint64_t a, uint64_t b)
@@ -233,13 +222,9 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	p->keeps_exact = beyond && forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_rounding_loses(p);
 	p->rounded = beyond && should_round_unchecked_rows(p);
 	stays = beyond && !p->rounded && leaves_unchecked_rows(p, choice);
-	if (beyond && !stays)
-	{
-		grn_progress_step(&p->progress, CHECKED, 2 * GRN_PLACE_STRETCHES);
-		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
-			return false;
-	}
-	else
+	if (beyond && !stays && !grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
+		return false;
+	if (!beyond || stays)
 	{
 		uint64_t	ranks = grn_aligned(b->n * 4);
 		char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, grn_compare_work_bytes(b->n), failure);
@@ -249,8 +234,6 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 		p->vertex_of_rank = (uint32_t *) w;
 		hashes = (uint64_t *) (w + ranks);
 		slots = (uint32_t *) (hashes + b->n);
-		grn_progress_step(&p->progress, CHECKED,
-						  stays ? GRN_PLACE_STRETCHES : grn_is_scaled(p->rows.embedding) ? 2 : 1);
 		if (!(stays ? check_rows_from_end(p, hashes, &prepared, failure)
 			  : grn_prepare(&p->rows, p->order, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
@@ -258,7 +241,6 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	p->result->form = prepared.form;
 	p->result->norm_unit = p->codec.norm_unit = prepared.norm_unit;
 	p->result->power = p->codec.power = prepared.power;
-	grn_progress_step(&p->progress, COMPARED, GRN_DUPLICATE_STRETCHES);
 	all = p->rows;
 	all.order = p->order;
 	/* Only rows with equal hashes are read again, at random places. */
@@ -329,8 +311,6 @@ number_by_rank(GrnPipeline *p)
 	{
 		uint32_t   *vertex = &p->vertex_of_rank[r];
 
-		if (r % (p->build->n / GRN_MOST_REPORTS + 1) == 0)
-			grn_progress_done(&p->progress, r, p->build->n);
 		if (number[*vertex] == GRN_INVALID_ID)
 		{
 			p->distinct[m] = order[r];
@@ -382,8 +362,6 @@ number_by_row(GrnPipeline *p)
 	p->parallel->run(p->parallel, b->n, GRN_GRAIN, mark_first_range, p);
 	for (uint64_t row = 0; row < b->n; row++)
 	{
-		if (row % (b->n / GRN_MOST_REPORTS + 1) == 0)
-			grn_progress_done(&p->progress, row, b->n);
 		if (number[row])
 		{
 			p->distinct[m] = (uint32_t) row;
@@ -434,7 +412,6 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		undo_leaving_in_place(p);
 	if (p->result->moved)
 		return true;
-	grn_progress_step(&p->progress, NUMBERED, 3);
 	if (p->placed_bytes > 0)
 	{
 		number_by_row(p);
@@ -449,7 +426,6 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		return true;
 	if (for_gpu && leaves_rows(p, choice))
 		return leave_rows_in_place(p, failure);
-	grn_progress_step(&p->progress, MOVED, GRN_MOVE_LOOPS);
 	return grn_pipeline_move_rows(p, failure);
 }
 
@@ -518,7 +494,6 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	if (p->progress.phase != GRN_PHASE_CONNECT)
 		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);
-	grn_progress_step(&p->progress, p->progress.at + 0.2 * (1 - p->progress.at), 1);
 	p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, check_range, p);
 	if (p->bad)
 	{
@@ -527,8 +502,6 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 						"the %s built a faulty graph: vertex %u has %s",
 						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
 	}
-	/* The search runs level by level, a loop a level. */
-	grn_progress_step(&p->progress, 1, LEVELS);
 	sample_vertices(p, true);
 	r->connected = (uint32_t) grn_finish_connect(f);
 	if (r->parts > 1)

@@ -39,9 +39,6 @@
 #define LONGER 1.5
 #define FEW_POOR 0.25
 
-#define FIT_LOOPS 4				/* estimated loops of the codec's fit */
-#define ENCODED 0.7				/* finished share of the phase when all vertices have codes */
-
 typedef struct Encoding
 {
 	GrnPipeline *p;
@@ -109,6 +106,7 @@ encode_rows(GrnPipeline *p)
 	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec), .own = p->own && !p->own_made,
 		.layout = p->layout};
 	size_t		grain = GRN_GRAIN;
+	uint64_t	stretches = (m - 1) / STRETCH + 1;
 
 	if (!e.codes && !e.own)
 		return;
@@ -120,15 +118,16 @@ encode_rows(GrnPipeline *p)
 		e.compares = e.compares && p->truth != NULL;
 		grain = GRN_PREFETCH_PIECE / p->rows.row_bytes + 1;
 	}
-	grn_progress_step(progress, ENCODED, (uint32_t) (m / STRETCH + 1));
+	grn_progress_done(progress, 0, stretches);
 	/*
 	 * Works from the last row to the first: a GPU that reads rows from the first to the last has
 	 * left the last rows in memory.
 	 */
-	for (uint64_t s = (m - 1) / STRETCH + 1; s-- > 0;)
+	for (uint64_t s = stretches; s-- > 0;)
 	{
 		e.first = s * STRETCH;
 		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
+		grn_progress_done(progress, stretches - s, stretches);
 	}
 	p->own_made = p->own_made || e.own;
 }
@@ -214,7 +213,6 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
 	uint32_t   *sample = (uint32_t *) p->scratch;
 
-	grn_progress_step((GrnProgress *) p->parallel, 0.1, FIT_LOOPS);
 	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
 		uint64_t	v = m * i / fit.nsample;

@@ -22,9 +22,6 @@
 #include "graph/stored/record.h"
 #include "graph/stored/search.h"
 
-#define GRN_ORDER_LOOPS 30		/* estimated loops of the page order on cores: the levels of cuts,
-								 * and a few more */
-
 typedef struct GrnPipeline
 {
 	GrnBuild   *build;
@@ -129,8 +126,6 @@ extern bool grn_pipeline_rounding_loses(GrnPipeline *p);
 
 #define GRN_MOST_CELLS 64		/* largest number of cells into which rows move */
 #define GRN_LEAST_CELL_ROWS 4096	/* smallest mean number of rows in a cell */
-#define GRN_MOVE_LOOPS 40		/* estimated loops of grn_pipeline_move_rows(); most loops end at
-								 * once */
 #define GRN_PLACE_STRETCHES 32	/* stretches of grn_pipeline_place_rows(), of two loops each */
 
 /*

@@ -206,7 +206,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	if (fine)
 	{
 		grn_progress_phase(&p->progress, GRN_PHASE_CODES, m);
-		grn_progress_step(&p->progress, 1, 1);
+		p->progress.loop_share = 1;
 		p->parallel->run(p->parallel, m, exact ? GRN_NEAREST_BLOCK : GRN_GRAIN,
 						 exact ? exact_range : search_range, &f);
 		r->near_items = f.nchunks * CHUNK_ITEMS;

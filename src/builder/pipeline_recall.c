@@ -511,8 +511,6 @@ measure_for(Measure *m, uint32_t first, double budget)
 	uint32_t	n;
 
 	draw_queries(m);
-	/* Usually two rounds, each with comparisons and searches. */
-	grn_progress_step(&m->p->progress, 1, 4);
 	m->many = m->p->result->nodes >= MANY_NODES;
 	if (!m->many)
 		return measure_rounds(m, 0, first, budget, true);
@@ -530,7 +528,6 @@ measure_compared(Measure *m)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		m->queries[i] = m->p->position[m->queries[i]];
-	grn_progress_step(&m->p->progress, 1, 1);
 	grn_pipeline_sample_rows(m->p, true);
 	search_all(m);
 	grn_pipeline_sample_rows(m->p, false);

@@ -208,7 +208,6 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 	void	   *out;
 	void	   *codes = NULL;
 
-	grn_progress_step(&p->progress, 0.4, GRN_ORDER_LOOPS);
 	grn_finish_order(&p->finish);
 	out = grn_pipeline_need(p, GRN_SEG_RESULT, bytes.result_bytes, failure);
 	if (out != NULL && bytes.codes_bytes > 0)
@@ -223,7 +222,6 @@ grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 		memcpy(p->out.codec, p->codec.mean, p->rows.dim * sizeof(float));
 		memcpy(p->out.codec + p->rows.dim, p->codec.basis, (size_t) p->rows.dim * dims * sizeof(float));
 	}
-	grn_progress_step(&p->progress, 0.6, (p->graph.n == p->build->n ? 2 : 4) + (r->moved != 0));
 	write_lists(p);
 	grn_pipeline_write_rows(p);
 	for (uint32_t i = 0; i < r->nentries; i++)

@@ -3,6 +3,11 @@
  */
 #include "builder/progress.h"
 
+/* Shares of a loop: of what is left of the phase, and of what is left of a counted item. */
+#define LOOP_SHARE (1.0 / 32)
+#define LOOP_SHARE_OF_ITEM 0.25
+#define ITEMS_SHARE 0.9			/* share of counted items in what is left of the phase */
+
 /* A loop that the threads are running. */
 typedef struct Loop
 {
@@ -53,23 +58,12 @@ run_counted(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	GrnProgress *p = (GrnProgress *) self;
 	Loop		loop = {p, fn, arg, n, 0, 0, 0};
-	bool		counts;
 
 	pthread_mutex_lock(&p->mutex);
-	counts = p->loops > 0 && n > 0;
 	loop.from = p->at;
-	/*
-	 * The step may have more loops than estimated.  So the last expected loop gets only half of the
-	 * share that is left.
-	 */
-	loop.to = p->at + (p->to - p->at) / (p->loops > 2 ? p->loops : 2);
-	if (p->loops > 1)
-		p->loops--;
+	loop.to = p->at + (p->end - p->at) * p->loop_share;
 	pthread_mutex_unlock(&p->mutex);
-	if (counts)
-		p->threads->run(p->threads, n, grain, counted_range, &loop);
-	else
-		p->threads->run(p->threads, n, grain, fn, arg);
+	p->threads->run(p->threads, n, grain, counted_range, &loop);
 }
 
 void
@@ -86,29 +80,26 @@ grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total)
 	p->phase = phase;
 	p->total = total;
 	p->reported = 0;
-	p->at = p->from = p->to = 0;
-	p->loops = 0;
+	p->at = p->from = 0;
+	p->end = 1;
+	p->loop_share = LOOP_SHARE;
 	if (!p->quiet)
 		p->host->phase(p->host->ctx, phase, 0, total);
 	pthread_mutex_unlock(&p->mutex);
 }
 
 void
-grn_progress_step(GrnProgress *p, double to, uint32_t loops)
-{
-	pthread_mutex_lock(&p->mutex);
-	advance(p, p->to);
-	p->from = p->at;
-	p->to = to;
-	p->loops = loops;
-	pthread_mutex_unlock(&p->mutex);
-}
-
-void
 grn_progress_done(GrnProgress *p, uint64_t done, uint64_t of)
 {
+	double		items;
+
 	pthread_mutex_lock(&p->mutex);
-	advance(p, done < of ? p->from + (p->to - p->from) * (double) done / (double) of : p->to);
+	if (done == 0)
+		p->from = p->at;
+	items = (1 - p->from) * ITEMS_SHARE;
+	advance(p, p->from + (done < of ? items * (double) done / (double) of : items));
+	p->end = done < of ? p->from + items * (double) (done + 1) / (double) of : 1;
+	p->loop_share = done < of ? LOOP_SHARE_OF_ITEM : LOOP_SHARE;
 	pthread_mutex_unlock(&p->mutex);
 }
 

@@ -1,10 +1,11 @@
 /*
  * progress.h - measures the progress of a build's phases.
  *
- * A phase has steps, and each step is a share of the phase.  A step has loops.  The threads that
- * run a loop count the finished items, and the progress is reported from time to time.  The shares
- * of steps and loops are guesses, because the duration of a loop is unknown before the loop ends.
- * The reported progress never falls.
+ * A phase consists of loops.  The threads that run a loop count the finished turns, and the
+ * progress is reported from time to time.  The duration of later loops is unknown, so each loop
+ * gets the same part of the share that is left.  For most of a phase's time a caller knows the
+ * amount of work and counts items: then each loop gets a part of the item.  The reported progress
+ * never falls.
  */
 #ifndef GRN_PROGRESS_H
 #define GRN_PROGRESS_H
@@ -32,21 +33,16 @@ typedef struct GrnProgress
 	uint64_t	total;			/* rows of the phase */
 	uint64_t	reported;		/* rows reported as done */
 	double		at;				/* finished share of the phase */
-	double		from,			/* share at the step's beginning */
-				to;				/* share at the step's end */
-	uint32_t	loops;			/* estimated loops left in the step; 0: loops are not counted */
+	double		from;			/* share before the items that a caller counts */
+	double		end;			/* share after the item that a caller is at, or 1 */
+	double		loop_share;		/* part of a loop in what is left until `end` */
 } GrnProgress;
 
 /* Initializes p, which counts the loops of `threads` and reports to `host`. */
 extern void grn_progress_init(GrnProgress *p, GrnParallel *threads, const GrnHost *host);
 /* Begins a phase of `total` rows. */
 extern void grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total);
-/*
- * Ends the step before, and begins a step that ends at share `to` of the phase and has about
- * `loops` loops.
- */
-extern void grn_progress_step(GrnProgress *p, double to, uint32_t loops);
-/* Reports that `done` of `of` items are finished, in a step whose loops are not counted. */
+/* Reports that `done` of `of` items are finished.  A series of items begins with done = 0. */
 extern void grn_progress_done(GrnProgress *p, uint64_t done, uint64_t of);
 /* Turns reports off or on.  Any thread may call this function. */
 extern void grn_progress_set_quiet(GrnProgress *p, bool quiet);

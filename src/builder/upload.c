@@ -58,6 +58,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 	Stage		stage = {rows, 0, NULL};
 	GrnGpuSource source = grn_gpu_source(rows);
 
+	grn_progress_done(progress, 0, rows->n);
 	if (grn_gpu_takes(rows) &&
 		(grn_gpu_expands(&source) || (!rows->order && !grn_is_scaled(rows->embedding))))
 	{
@@ -68,8 +69,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 				request_next_piece(rows, first, piece);
 			status = grn_gpu_rows_from(gpu, &source, first,
 									   rows->n - first < piece ? rows->n - first : piece, err);
-			if (progress)
-				grn_progress_done(progress, first + piece, rows->n);
+			grn_progress_done(progress, first + piece, rows->n);
 		}
 		return status;
 	}
@@ -91,8 +91,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 			request_next_piece(rows, stage.first, piece);
 		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
 		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
-		if (progress)
-			grn_progress_done(progress, stage.first + count, rows->n);
+		grn_progress_done(progress, stage.first + count, rows->n);
 	}
 	free(stage.out);
 	return status;

@@ -371,7 +371,6 @@ compare_runs(const void *a, const void *b)
 static uint64 *
 find_runs(const uint64 *tids, uint32 n, size_t *nruns)
 {
-	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0, 0.4};
 	size_t		room = 1024;
 	uint64	   *runs = palloc(room * sizeof(uint64));
 	uint64		last = 0;
@@ -381,7 +380,7 @@ find_runs(const uint64 *tids, uint32 n, size_t *nruns)
 	{
 		uint64		block = block_of(tids[i]);
 
-		grnnd_check_progress(&stretch, i, n);
+		grnnd_check_cancel(i);
 		if (i == 0 || block - last > 1)
 		{
 			if (*nruns == room)
@@ -400,7 +399,6 @@ rank_rows(GrnndBuild *build)
 {
 	const uint64 *tids = (const uint64 *) build->map->base[GRN_SEG_TIDS];
 	uint32		n = (uint32) build->rows;
-	const GrnndStretch stretch = {GRN_PHASE_COLLECT, n, 0.4, 1};
 	uint32	   *order;
 	uint32		at = 0;			/* rows ranked so far */
 	uint32		first = 0;		/* rows ranked before the last block */
@@ -433,7 +431,7 @@ rank_rows(GrnndBuild *build)
 			}
 			sorted &= at == first || tids[i] > last;
 			last = tids[i];
-			grnnd_check_progress(&stretch, at, n);
+			grnnd_check_cancel(at);
 			order[at++] = i++;
 		} while (i < n && block_of(tids[i]) - block <= 1);
 	}

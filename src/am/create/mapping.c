@@ -530,7 +530,7 @@ grnnd_mapping_unmap(GrnndMapping *map)
  * each process takes files of its own.
  */
 void
-grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndProgressFn report, void *arg)
+grnnd_mapping_empty(GrnndMapping *map, pg_atomic_uint32 *next)
 {
 	const GrnndExtents *extents = map->extents;
 	uint32		count = pg_atomic_read_u32(&map->extents->count);
@@ -548,7 +548,7 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndProgressFn re
 	/* The end of the mapping frees a small mapping just as fast. */
 	if (all <= GRNND_MEMORY_EXTENT)
 		return;
-	while ((file = pg_atomic_fetch_add_u32(&shared->next, 1)) < GRNND_MEMORY_FILES)
+	while ((file = pg_atomic_fetch_add_u32(next, 1)) < GRNND_MEMORY_FILES)
 	{
 		int			fd = sizes[file] > 0 ? descriptor_of(extents, file) : -1;
 
@@ -559,11 +559,8 @@ grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndProgressFn re
 				uint64		bytes = Min(EMPTY_PIECE, sizes[file] - at);
 
 				CHECK_FOR_INTERRUPTS();
-				if (report)
-					report(arg, pg_atomic_read_u64(&shared->done), all);
 				if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) at, (off_t) bytes) != 0)
 					break;
-				pg_atomic_fetch_add_u64(&shared->done, bytes);
 			}
 		}
 		PG_FINALLY();

@@ -112,20 +112,12 @@ extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *ar
 /* Unmaps all segments.  This process reads and writes no byte of the mapping afterwards. */
 extern void grnnd_mapping_unmap(GrnndMapping *map);
 
-/* The state of processes that free memory together; zeroed at first. */
-typedef struct GrnndEmptying
-{
-	pg_atomic_uint32 next;		/* first memfd that no process has taken */
-	pg_atomic_uint64 done;		/* freed bytes */
-} GrnndEmptying;
-
 /*
- * Frees memory before grnnd_mapping_release(), because freeing much memory takes long.  report(),
- * if not NULL, receives the progress of all processes.  Every process must have called
- * grnnd_mapping_unmap().
+ * Frees memory before grnnd_mapping_release(), because freeing much memory takes long.
+ * Processes free together; *next, at first 0, is the first memory file that no process has taken.
+ * Every process must have called grnnd_mapping_unmap().
  */
-typedef void (*GrnndProgressFn) (void *arg, uint64 done, uint64 of);
-extern void grnnd_mapping_empty(GrnndMapping *map, GrnndEmptying *shared, GrnndProgressFn report, void *arg);
+extern void grnnd_mapping_empty(GrnndMapping *map, pg_atomic_uint32 *next);
 extern void grnnd_mapping_release(GrnndMapping *map, bool success);
 
 /* Functions for parallel workers. */

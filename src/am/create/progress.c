@@ -56,14 +56,6 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 	pgstat_progress_update_multi_param(n, params, values);
 }
 
-void
-grnnd_report_stretch(const GrnndStretch *stretch, uint64 done, uint64 of)
-{
-	double		share = stretch->from + (stretch->to - stretch->from) * (double) done / (double) Max(of, 1);
-
-	grnnd_report_phase(stretch->phase, (uint64) (share * (double) stretch->total), stretch->total);
-}
-
 double
 grnnd_seconds_since(instr_time start)
 {

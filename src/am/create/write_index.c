@@ -53,7 +53,7 @@ typedef struct WriteShared
 	pg_atomic_uint32 grouped;	/* 1: all lists have their groups, which may be read */
 	GrnndWalAhead wal_ahead;
 	Barrier		steps;			/* the common step of all participants: see Step */
-	GrnndEmptying emptying;
+	pg_atomic_uint32 next_emptied;	/* next memory file to free */
 	GrnndExtents extents;
 } WriteShared;
 
@@ -88,13 +88,12 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 	const GrnLayout *l = &new->layout;
 	uint64		nchains = 0;
 	uint64		n = 0;
-	const GrnndStretch stretch = {GRN_PHASE_WRITE, new->plan.vectors.n, GRNND_ROWS_CHECKED, GRNND_CHAINS_PLANNED};
 
 	for (uint32 i = 0; i < new->nodes; i++)
 	{
 		uint32		ntids = new->built.row_start[i + 1] - new->built.row_start[i];
 
-		grnnd_check_progress(&stretch, i, new->nodes);
+		grnnd_check_cancel(i);
 		if (ntids > l->tids_max)
 			nchains += (ntids - l->tids_max + l->chain_tids - 1) / l->chain_tids;
 	}
@@ -359,8 +358,8 @@ static bool
 write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
 		   BlockNumber first, BlockNumber last, bool report)
 {
-	const GrnndStretch pages = {GRN_PHASE_WRITE, shared->plan.vectors.n, GRNND_CHAINS_PLANNED, GRNND_PAGES_WRITTEN};
 	const GrnLayout *l = &new->layout;
+	uint64		done;
 	uint64		stretch;
 	uint64		begin;
 	uint64		end;
@@ -383,9 +382,10 @@ write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomi
 	grnnd_writer_seek(w, new->plan.meta.first_node_block + (BlockNumber) begin);
 	for (uint64 i = begin; i < end; i++)
 		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
-	pg_atomic_fetch_add_u64(&shared->pages_done, end - begin);
+	done = pg_atomic_add_fetch_u64(&shared->pages_done, end - begin);
 	if (report)
-		grnnd_report_stretch(&pages, pg_atomic_read_u64(&shared->pages_done), shared->node_pages);
+		grnnd_report_phase(GRN_PHASE_WRITE, shared->plan.vectors.n * done / shared->node_pages,
+						   shared->plan.vectors.n);
 	return true;
 }
 
@@ -512,7 +512,7 @@ work_from(Step step, GrnndNewIndex *new, WriteShared *shared, GrnndMapping *map,
 	grnnd_mapping_unmap(map);
 	if (step <= WRITING_LISTS)
 		finish_step(shared);
-	grnnd_mapping_empty(map, &shared->emptying, NULL, NULL);
+	grnnd_mapping_empty(map, &shared->next_emptied);
 }
 
 /* The main function of a worker. */
@@ -590,23 +590,13 @@ write_all(GrnndNewIndex *new, WriteShared *shared, GrnndBuild *build, GrnndPageW
 	return blocks;
 }
 
-/* A GrnndProgressFn. */
-static void
-report_emptied(void *arg, uint64 done, uint64 of)
-{
-	const GrnndBuild *build = arg;
-	const GrnndStretch stretch = {GRN_PHASE_WRITE, build->rows, GRNND_PAGES_WRITTEN, 1};
-
-	grnnd_report_stretch(&stretch, done, of);
-}
-
 /* Frees all memory of the build, with the help of all participants. */
 static void
 free_memory(GrnndBuild *build, WriteShared *shared)
 {
 	grnnd_mapping_unmap(build->map);
 	finish_step(shared);
-	grnnd_mapping_empty(build->map, &shared->emptying, report_emptied, build);
+	grnnd_mapping_empty(build->map, &shared->next_emptied);
 }
 
 /* Initializes the new index from the builder's result.  Checks the result except the lists. */
@@ -695,8 +685,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	BarrierInit(&shared->steps, 0);
 	BarrierAttach(&shared->steps);
-	pg_atomic_init_u32(&shared->emptying.next, 0);
-	pg_atomic_init_u64(&shared->emptying.done, 0);
+	pg_atomic_init_u32(&shared->next_emptied, 0);
 	if (workers)
 		grnnd_mapping_share(build->map, &shared->extents);
 

@@ -7,14 +7,6 @@
 #include "am/create/build_state.h"
 
 /*
- * Finished shares of "writing pages": estimates for the moments when rows are checked, chains
- * planned, and pages written.
- */
-#define GRNND_ROWS_CHECKED 0.03
-#define GRNND_CHAINS_PLANNED 0.05
-#define GRNND_PAGES_WRITTEN 0.9
-
-/*
  * Checks the builder's result and writes all pages of the index.  Returns the number of blocks.
  * Errors: XX000 if the result is invalid, 54000 if the index would be too large.
  */

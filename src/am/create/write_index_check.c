@@ -190,7 +190,6 @@ void
 grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes, uint64 nrows)
 {
 	uint64	   *seen;
-	const GrnndStretch stretch = {GRN_PHASE_WRITE, nrows, 0, GRNND_ROWS_CHECKED};
 
 	if (row_start[0] != 0 || row_start[nodes] != nrows)
 		grnnd_bad_result("not every row belongs to a node");
@@ -206,7 +205,7 @@ grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 node
 		uint32		row = rows[i];
 		uint64		bit = UINT64_C(1) << (row % 64);
 
-		grnnd_check_progress(&stretch, i, nrows);
+		grnnd_check_cancel(i);
 		if (row >= nrows)
 			grnnd_bad_result("a node's row does not exist");
 		if (seen[row / 64] & bit)
