@@ -59,9 +59,8 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 
 	p->exact = (GrnForm) r->form;
-	r->form = p->rounded ? GRN_FORM_ROUNDED
-		: p->keeps_exact ? p->exact
-		: grn_layout_form_beside_columns((GrnKeep) spec->keep, spec->use_codes, &of);
+	r->form = p->regime == GRN_ROUNDED ? GRN_FORM_ROUNDED
+		: grn_layout_form_beside_columns(p->keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
 											  spec->payload);
@@ -143,38 +142,33 @@ forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *res
 }
 
 /*
- * Whether rows that are not checked yet may stay.  If records will keep the rows unrounded, the
- * rows are moved after all.
+ * Chooses where the rows lie, before any row is checked.  Rows that memory cannot hold are rounded
+ * as they move if records keep the rounded form, and this form is much shorter than the rows.
+ * Halves are not rounded: rounding them saves bytes written and read, but took longer on a GPU
+ * host.
  */
-static bool
-leaves_unchecked_rows(const GrnPipeline *p, const GrnDeviceChoice *choice)
+static void
+choose_regime(GrnPipeline *p, const GrnDeviceChoice *choice)
 {
 	GrnPipeline forecast;
 	GrnBuildResult result;
 
-	return forecast_layout(p, &forecast, &result) && leaves_rows(&forecast, choice);
-}
-
-/* The form of own vectors in the forecast layout; 0: no layout fits. */
-static uint32_t
-forecast_form(const GrnPipeline *p)
-{
-	GrnPipeline forecast;
-	GrnBuildResult result;
-
-	return forecast_layout(p, &forecast, &result) ? result.form : 0;
-}
-
-/*
- * Whether rows that memory cannot hold should be rounded as they move: if records keep the rounded
- * form, and this form is much shorter than the rows.  Halves are not rounded: rounding them saves
- * bytes written and read, but took longer on a GPU host.
- */
-static bool
-should_round_unchecked_rows(const GrnPipeline *p)
-{
-	return grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
-		forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_has_many_rows(&p->rows);
+	if (!grn_pipeline_may_move(p, choice->work_limit))
+		return;
+	p->regime = GRN_PLACED;
+	if (!forecast_layout(p, &forecast, &result))
+		return;
+	if (result.form == GRN_FORM_ROUNDED && grn_pipeline_rounding_loses(p))
+	{
+		p->keep = GRN_KEEP_EXACT;
+		if (!forecast_layout(p, &forecast, &result))
+			return;
+	}
+	if (grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
+		result.form == GRN_FORM_ROUNDED && grn_pipeline_has_many_rows(&p->rows))
+		p->regime = GRN_ROUNDED;
+	else if (leaves_rows(&forecast, choice))
+		p->regime = GRN_IN_PLACE;
 }
 
 /*
@@ -210,8 +204,6 @@ static bool
 check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
-	bool		beyond = grn_pipeline_may_move(p, choice->work_limit);
-	bool		stays;
 	GrnRows		all;
 	GrnPrepared prepared;
 	uint64_t   *hashes;
@@ -219,12 +211,13 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	uint32_t   *slots;
 
 	p->order = b->order;
-	p->keeps_exact = beyond && forecast_form(p) == GRN_FORM_ROUNDED && grn_pipeline_rounding_loses(p);
-	p->rounded = beyond && should_round_unchecked_rows(p);
-	stays = beyond && !p->rounded && leaves_unchecked_rows(p, choice);
-	if (beyond && !stays && !grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
-		return false;
-	if (!beyond || stays)
+	choose_regime(p, choice);
+	if (p->regime >= GRN_PLACED)
+	{
+		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
+			return false;
+	}
+	else
 	{
 		uint64_t	ranks = grn_aligned(b->n * 4);
 		char	   *w = grn_pipeline_need(p, GRN_SEG_WORK, grn_compare_work_bytes(b->n), failure);
@@ -234,7 +227,7 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 		p->vertex_of_rank = (uint32_t *) w;
 		hashes = (uint64_t *) (w + ranks);
 		slots = (uint32_t *) (hashes + b->n);
-		if (!(stays ? check_rows_from_end(p, hashes, &prepared, failure)
+		if (!(p->regime == GRN_IN_PLACE ? check_rows_from_end(p, hashes, &prepared, failure)
 			  : grn_prepare(&p->rows, p->order, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
 	}
@@ -244,10 +237,10 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	all = p->rows;
 	all.order = p->order;
 	/* Only rows with equal hashes are read again, at random places. */
-	if (p->placed_bytes > 0)
+	if (p->regime >= GRN_PLACED)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, true);
 	p->rows.n = grn_find_duplicates(&all, hashes, by_cell, p->parallel, p->vertex_of_rank, slots);
-	if (p->placed_bytes > 0)
+	if (p->regime >= GRN_PLACED)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, false);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
@@ -260,15 +253,14 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	GrnWorkNeeds needs = {.rows = p->build->n, .nodes = p->rows.n, .dim = p->rows.dim, .degree = r->degree,
 		.code_bytes = grn_most_code_bytes(&p->costs), .code_dims = p->max_code_dims, .centered = r->centered,
-		.placed_bytes = p->placed_bytes};
+		.placed_bytes = p->work_bytes};
 	GrnWork		w;
 	char	   *work;
 
-	if (p->placed_bytes > 0)
+	if (p->regime >= GRN_PLACED)
 	{
 		p->own_bytes = grn_pipeline_own_bytes(p);
-		p->own_made = p->rounded;
-		needs.own_bytes = p->rounded ? 0 : p->own_bytes;
+		needs.own_bytes = p->regime == GRN_ROUNDED ? 0 : p->own_bytes;
 	}
 	work = grn_pipeline_need(p, GRN_SEG_WORK, grn_place_work_arrays(&needs, NULL).bytes, failure);
 	if (!work)
@@ -276,10 +268,10 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	w = grn_place_work_arrays(&needs, work);
 	p->work = work;
 	p->vertex_of_rank = w.vertex_of_rank;
-	if (p->placed_bytes > 0)
+	if (p->regime >= GRN_PLACED)
 	{
 		p->order = w.order;
-		p->own = p->rounded ? (uint8_t *) p->rows.base : w.own;
+		p->own = p->regime == GRN_ROUNDED ? (uint8_t *) p->rows.base : w.own;
 	}
 	p->distinct = w.distinct;
 	p->position = w.position;
@@ -385,7 +377,6 @@ leave_rows_in_place(GrnPipeline *p, GrnFailure *failure)
 	p->own = (uint8_t *) work + p->work_bytes;
 	p->work_bytes += grn_aligned(p->rows.n * p->own_bytes);
 	grn_pipeline_enter_move(p, p->build->n);
-	p->result->rows_in_place = true;
 	return true;
 }
 
@@ -396,7 +387,6 @@ undo_leaving_in_place(GrnPipeline *p)
 	p->result->moved = p->result->rows_in_place = p->result->own_items = 0;
 	p->rows.on_disk = false;
 	p->own = NULL;
-	p->own_made = false;
 	grn_pipeline_forget_queries(p);
 }
 
@@ -412,7 +402,7 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		undo_leaving_in_place(p);
 	if (p->result->moved)
 		return true;
-	if (p->placed_bytes > 0)
+	if (p->regime >= GRN_PLACED)
 	{
 		number_by_row(p);
 		grn_pipeline_enter_move(p, grn_pipeline_place_together(p) ? p->rows.n : p->build->n);
@@ -422,11 +412,10 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		number_by_row(p);
 	else
 		number_by_rank(p);
-	if (!grn_pipeline_should_move(p, workspace, choice->work_limit))
-		return true;
-	if (for_gpu && leaves_rows(p, choice))
-		return leave_rows_in_place(p, failure);
-	return grn_pipeline_move_rows(p, failure);
+	p->regime = !grn_pipeline_should_move(p, workspace, choice->work_limit) ? GRN_IN_MEMORY
+		: for_gpu && leaves_rows(p, choice) ? GRN_IN_PLACE : GRN_MOVED;
+	return p->regime == GRN_IN_MEMORY ||
+		(p->regime == GRN_IN_PLACE ? leave_rows_in_place(p, failure) : grn_pipeline_move_rows(p, failure));
 }
 
 /* A thread that waits for the device and builds the graph on the device, if a GPU opens. */
@@ -475,7 +464,7 @@ static void
 sample_vertices(const GrnPipeline *p, bool begin)
 {
 	grn_pipeline_sample_rows(p, begin);
-	if (p->result->moved)
+	if (p->regime != GRN_IN_MEMORY)
 		grn_pages_scattered(p->graph.ids, p->graph.n * p->graph.degree * sizeof(uint32_t), begin);
 }
 
@@ -488,7 +477,7 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
-					  .position = p->position, .scratch = p->scratch, .in_memory = !r->moved,
+					  .position = p->position, .scratch = p->scratch, .in_memory = p->regime == GRN_IN_MEMORY,
 					  .codes = grn_pipeline_codes_to_order_by(p)};
 	p->holder = NULL;
 	if (p->progress.phase != GRN_PHASE_CONNECT)
@@ -582,9 +571,9 @@ build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failur
 					failure))
 		return false;
 	/* The graph's workspace overlaps scratch, unless moved rows lie behind scratch. */
-	job.work_offset = r->moved && p->placed_bytes == 0 ? p->work_bytes : p->kept_bytes;
+	job.work_offset = p->regime == GRN_MOVED ? p->work_bytes : p->kept_bytes;
 	/* The kernel keeps file pages in the second half of memory. */
-	if (r->moved)
+	if (p->regime != GRN_IN_MEMORY)
 		here.work_limit = grn_memory_limit(here.work_limit) / 2;
 	if (!grn_build_graph(&job, failure))
 		return false;
@@ -616,6 +605,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
+	p.keep = (GrnKeep) spec->keep;
 	grn_progress_init(&p.progress, build->threads, host);
 	grn_progress_init(&p.beside, build->threads, host);
 	p.parallel = &p.progress.parallel;

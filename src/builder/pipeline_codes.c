@@ -78,7 +78,7 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 
 	begin += e->first;
 	end += e->first;
-	if (p->result->moved)
+	if (p->regime != GRN_IN_MEMORY)
 		grn_prefetch_rows(&p->rows, begin, end);
 	for (size_t v = begin; v < end; v++)
 	{
@@ -95,23 +95,24 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 
 /*
  * Makes codes, own vectors and comparisons, each from a single row.  After this loop, moved rows
- * are only read at random and rarely, because the index keeps nothing else of them.
+ * are only read at random and rarely, because the index keeps nothing else of them.  again: only
+ * the codes have changed.
  */
 static void
-encode_rows(GrnPipeline *p)
+encode_rows(GrnPipeline *p, bool again)
 {
 	uint64_t	m = p->graph.n;
 	GrnProgress *progress = (GrnProgress *) p->parallel;	/* p->parallel is the first member of
 															 * the GrnProgress in use */
-	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec), .own = p->own && !p->own_made,
-		.layout = p->layout};
+	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec),
+		.own = p->own && p->regime != GRN_ROUNDED && !again, .layout = p->layout};
 	size_t		grain = GRN_GRAIN;
 	uint64_t	stretches = (m - 1) / STRETCH + 1;
 
 	if (!e.codes && !e.own)
 		return;
 	grn_layout_set_center(&e.layout, &e.center, p->metric->comparison, p->center);
-	if (p->result->moved)
+	if (p->regime != GRN_IN_MEMORY)
 	{
 		e.compares = p->truth == NULL;
 		grn_pipeline_choose_queries(p);
@@ -129,7 +130,6 @@ encode_rows(GrnPipeline *p)
 		p->parallel->run(p->parallel, m - e.first < STRETCH ? m - e.first : STRETCH, grain, encode_range, &e);
 		grn_progress_done(progress, stretches - s, stretches);
 	}
-	p->own_made = p->own_made || e.own;
 }
 
 /* Row i of n rows spread evenly over all rows. */
@@ -244,7 +244,7 @@ make_codes(GrnPipeline *p, bool again, GrnFailure *failure)
 {
 	if (p->max_code_dims > 0 && !fit_codec(p, again, failure))
 		return false;
-	encode_rows(p);
+	encode_rows(p, again);
 	return true;
 }
 
@@ -293,7 +293,7 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 static bool
 codes_order_neighbors(GrnPipeline *p)
 {
-	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->result->moved ? JUDGED_ON_DISK : JUDGED_CLOSELY};
+	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->regime != GRN_IN_MEMORY ? JUDGED_ON_DISK : JUDGED_CLOSELY};
 	uint64_t	m = p->graph.n;
 
 	grn_pipeline_sample_rows(p, true);

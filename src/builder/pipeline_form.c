@@ -263,7 +263,7 @@ grn_pipeline_judge_form(GrnPipeline *p)
 	GrnBuildResult *r = p->result;
 
 	/* Rows beyond memory already have own vectors. */
-	if (p->own || r->moved || !rounding_is_tested(p))
+	if (p->regime != GRN_IN_MEMORY || !rounding_is_tested(p))
 		return;
 	while (r->form != p->exact && form_loses_nearest(p, (GrnForm) r->form))
 	{

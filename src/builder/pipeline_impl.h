@@ -22,6 +22,21 @@
 #include "graph/stored/record.h"
 #include "graph/stored/search.h"
 
+/*
+ * Where the rows of a build lie.  choose_regime() decides before the first pass over the rows, and
+ * order_rows() after the pass unless the pass has moved the rows.
+ */
+typedef enum GrnRegime
+{
+	GRN_IN_MEMORY = 0,			/* in VECTORS, and memory holds the rows */
+	GRN_IN_PLACE,				/* in VECTORS on a disk: a GPU reads the rows once and in order;
+								 * WORK has own vectors */
+	GRN_MOVED,					/* in WORK, where the distinct rows were moved after the first pass */
+	GRN_PLACED,					/* in WORK, where the first pass has moved all rows */
+	GRN_ROUNDED					/* the same as own items (own.h) of GRN_FORM_ROUNDED, the form that
+								 * records keep; own[] is these items, indexed by row */
+} GrnRegime;
+
 typedef struct GrnPipeline
 {
 	GrnBuild   *build;
@@ -37,17 +52,10 @@ typedef struct GrnPipeline
 	bool		fit_later;		/* rows are too few for codes now (GrnBuildSpec.fit_rows), but may
 								 * get codes later */
 	GrnForm		exact;			/* smallest form that holds all rows exactly */
-	bool		keeps_exact;	/* records keep rows exactly whatever the settings, because
-								 * rounding would hide rows */
+	GrnKeep		keep;			/* GrnBuildSpec.keep, or exactly because rounding would hide rows */
+	GrnRegime	regime;
 	GrnRows		rows;			/* the distinct rows, a vertex each */
 	const char *work;			/* base of WORK; never changes */
-	/* Bytes of moved rows at the start of WORK, if the first pass moves rows; otherwise 0. */
-	uint64_t	placed_bytes;
-	/*
-	 * The moved rows at the start of WORK are own items (own.h) of GRN_FORM_ROUNDED, the form that
-	 * records keep.  own[] then points to these items, and is indexed by row.
-	 */
-	bool		rounded;
 	const uint32_t *order;		/* [n] row of each rank: GrnBuild.order, or the order of moved rows */
 	/* Arrays in WORK, indexed by vertex, except the first; see grn_place_work_arrays(). */
 	uint32_t   *vertex_of_rank; /* [n] */
@@ -59,12 +67,12 @@ typedef struct GrnPipeline
 	uint8_t    *own;			/* [m][own_bytes] the vectors that records keep, if memory cannot
 								 * hold the rows; NULL: the rows serve */
 	size_t		own_bytes;
-	bool		own_made;
 	float	   *codec_floats;
 	float	   *center;			/* [dim] center of own vectors, or NULL */
 	char	   *scratch;
 	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
-	uint64_t	work_bytes;		/* bytes of all arrays */
+	uint64_t	work_bytes;		/* bytes of all arrays; before the arrays are placed, of the rows
+								 * that the first pass has moved */
 	GrnCodec	codec;
 	uint64_t	probes;			/* vertices by which codes are judged */
 	GrnJudgment judgment;		/* quality of the codes' order of neighbors */
@@ -137,7 +145,7 @@ extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, u
 extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
 /*
  * The first pass over rows that will move.  Checks the rows and moves them to the beginning of
- * WORK, cell by cell of the space.  Rounds the rows if p->rounded.  Sets p->order to the rows' new
+ * WORK, cell by cell of the space.  Rounds the rows if the regime is GRN_ROUNDED.  Sets p->order to the rows' new
  * places.  hashes [n] is by place, of the rows before rounding.  For duplicates.h, by_cell [n]
  * lists the places cell by cell, and slots [2n] is a workspace.
  */

@@ -203,7 +203,7 @@ grn_pipeline_own_bytes(const GrnPipeline *p)
 	GrnForm		form = (GrnForm) p->result->form;
 
 	/* With few distinct rows the leader keeps a form that holds any values (write_index.c). */
-	return !p->rounded && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
+	return p->regime != GRN_ROUNDED && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
 		: grn_own_item_bytes(form, p->rows.dim);
 }
 
@@ -216,14 +216,15 @@ grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows)
 	r->own_items = p->own_bytes > 0;
 	if (!r->own_items)
 		p->own = NULL;
-	r->moved = (uint32_t) (r->own_items && !p->rounded ? p->rows.n : rows);
+	r->rows_in_place = p->regime == GRN_IN_PLACE;
+	r->moved = (uint32_t) (r->own_items && p->regime != GRN_ROUNDED ? p->rows.n : rows);
 	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work);
 }
 
 void
 grn_pipeline_sample_rows(const GrnPipeline *p, bool begin)
 {
-	if (p->result->moved)
+	if (p->rows.on_disk)
 		grn_pages_scattered(p->rows.base, (p->rows.order ? p->build->n : p->rows.n) * p->rows.row_bytes, begin);
 	if (p->own)
 		grn_pages_scattered(p->own, p->rows.n * p->own_bytes, begin);
