@@ -28,17 +28,17 @@
 void
 grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
 {
-	p->piece = rows / (size_t) (PIECES * GRN_HANDLES * p->team.n) + 1;
-	p->piece = p->piece < LEAST_PIECE ? LEAST_PIECE : p->piece > MOST_PIECE ? MOST_PIECE : p->piece;
-	p->pieces = (rows + p->piece - 1) / p->piece;
-	p->counted = 0;
-	grn_progress_done(p->job->progress, 0, p->pieces);
+	p->items.rows = rows / (size_t) (PIECES * GRN_HANDLES * p->team.n) + 1;
+	p->items.rows = p->items.rows < LEAST_PIECE ? LEAST_PIECE : p->items.rows > MOST_PIECE ? MOST_PIECE : p->items.rows;
+	p->items.n = (rows + p->items.rows - 1) / p->items.rows;
+	p->items.counted = 0;
+	grn_progress_done(p->job->progress, 0, p->items.n);
 }
 
 void
 grn_parts_count_item(GrnPartsBuild *p)
 {
-	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->counted, 1, __ATOMIC_RELAXED), p->pieces);
+	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->items.counted, 1, __ATOMIC_RELAXED), p->items.n);
 }
 
 /* Rows in host memory to which a projection is fitted. */
@@ -173,8 +173,8 @@ digest_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	GrnGpuSource source = grn_gpu_source(rows);
 	GrnGpu	   *keepers[GRN_MAX_GPUS];
 	GrnGpuDigesting e = digesting_of(p, keepers);
-	uint64_t	first = item * p->piece;
-	uint64_t	n = rows->n - first < p->piece ? rows->n - first : p->piece;
+	uint64_t	first = item * p->items.rows;
+	uint64_t	n = rows->n - first < p->items.rows ? rows->n - first : p->items.rows;
 	bool		other = __atomic_load_n(&p->other, __ATOMIC_RELAXED);
 	GrnGpuStatus status = GRN_GPU_OK;
 
@@ -248,7 +248,7 @@ grn_parts_digest(GrnPartsBuild *p, uint32_t nparts, uint32_t most, uint64_t capa
 	p->cells.n = 0;
 	pthread_mutex_init(&p->finding, NULL);
 	pthread_mutex_lock(&p->finding);
-	grn_team_start(&step, &p->team, GRN_HANDLES, p->pieces, digest_begin, digest_item, p);
+	grn_team_start(&step, &p->team, GRN_HANDLES, p->items.n, digest_begin, digest_item, p);
 	if (nparts > 1)
 		grn_parts_cells(rows, nparts, p->overlap, p->params.seed, p->parallel, p->cutting,
 						&p->parts, &p->cells);

@@ -31,7 +31,7 @@ part_progress(void *ctx, uint64_t round, uint64_t rounds)
 	GrnPartsBuild *p = ctx;
 
 	(void) round;
-	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->rounds, 1, __ATOMIC_RELAXED),
+	grn_progress_done(p->job->progress, __atomic_add_fetch(&p->items.counted, 1, __ATOMIC_RELAXED),
 					  rounds * p->parts.nparts);
 	return true;
 }
@@ -145,11 +145,11 @@ merge_item(void *ctx, int device, GrnGpu *gpu, size_t item, GrnGpuError *err)
 	const GrnParts *parts = &p->parts;
 	const GrnGraph *graph = p->job->graph;
 	GrnGpuMerge merge = {.lists = p->lists, .ids = graph->ids, .counts = graph->counts};
-	size_t		first = item * p->piece;
-	size_t		last = first + p->piece;
-	uint32_t   *rows = malloc(3 * p->piece * sizeof(*rows));
-	uint32_t   *home = rows + p->piece;
-	uint32_t   *guest = home + p->piece;
+	size_t		first = item * p->items.rows;
+	size_t		last = first + p->items.rows;
+	uint32_t   *rows = malloc(3 * p->items.rows * sizeof(*rows));
+	uint32_t   *home = rows + p->items.rows;
+	uint32_t   *guest = home + p->items.rows;
 	size_t		before = 0;		/* guests in earlier parts */
 	GrnGpuStatus status;
 
@@ -204,7 +204,7 @@ merge_on_gpus(GrnPartsBuild *p, uint64_t limit, GrnGpuError *err)
 	for (uint32_t c = 0; c < p->parts.nparts; c++)
 		guests += p->parts.others[c] - p->parts.guests[c];
 	grn_parts_set_piece(p, guests);
-	return run_step(p, GRN_HANDLES, p->pieces, merge_begin, merge_item, err);
+	return run_step(p, GRN_HANDLES, p->items.n, merge_begin, merge_item, err);
 }
 
 /* Number of rows in the largest part whose build fits `limit` bytes. */
@@ -368,7 +368,7 @@ build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 		p->lists = p->job->graph->ids;
 		p->counts = p->job->graph->counts;
 	}
-	p->rounds = 0;
+	p->items.counted = 0;
 	grn_progress_phase(p->job->progress, GRN_PHASE_DESCENT, p->job->rows->n);
 	grn_progress_done(p->job->progress, 0, p->parts.nparts);
 	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->handles;

@@ -17,6 +17,14 @@
  */
 #define GRN_PART_SLACK 1.1
 
+/* The items of a step of all GPUs. */
+typedef struct GrnItems
+{
+	size_t		n;
+	size_t		rows;			/* rows of an item */
+	size_t		counted;		/* finished items, or rounds of parts' builds */
+} GrnItems;
+
 typedef struct GrnPartsBuild
 {
 	GrnGraphJob *job;
@@ -36,15 +44,12 @@ typedef struct GrnPartsBuild
 								 * faster */
 	bool		apart;			/* no device writes to another device */
 	float		overlap;		/* share of rows that are in two parts */
-	size_t		piece;			/* rows of an item */
-	size_t		pieces;			/* items of the step */
-	size_t		counted;		/* finished items of the step */
+	GrnItems	items;
 	GrnParts	parts;
 	uint32_t	by_size[GRN_MAX_PARTS]; /* part numbers, largest part first */
 	void	   *cutting;		/* workspace of the cut; `parts` lies in this workspace */
 	uint32_t   *lists;			/* [members][degree] */
 	uint8_t    *counts;			/* [members] */
-	uint64_t	rounds;			/* rounds of all parts that GPUs have finished */
 	uint64_t	finished;		/* parts that cores have built */
 	GrnFailure *failure;
 } GrnPartsBuild;

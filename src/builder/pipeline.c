@@ -58,9 +58,9 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	GrnLayoutSpec of = {.dim = spec->dim, .degree = r->params.degree, .form = (GrnForm) r->form,
 		.attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 
-	p->exact = (GrnForm) r->form;
-	r->form = p->regime == GRN_ROUNDED ? GRN_FORM_ROUNDED
-		: grn_layout_form_beside_columns(p->keep, spec->use_codes, &of);
+	p->plan.exact = (GrnForm) r->form;
+	r->form = p->plan.regime == GRN_ROUNDED ? GRN_FORM_ROUNDED
+		: grn_layout_form_beside_columns(p->plan.keep, spec->use_codes, &of);
 	if (r->params.degree == 0)
 		r->params.degree = grn_default_degree(spec->dim, (GrnForm) r->form, spec->use_codes,
 											  spec->payload);
@@ -69,14 +69,14 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
 	of = grn_result_layout_spec(spec, r);
-	grn_layout_code_costs_of(&of, &p->costs);
-	p->max_code_dims = spec->use_codes && grn_most_code_bytes(&p->costs) > 0 ?
+	grn_layout_code_costs_of(&of, &p->plan.costs);
+	p->plan.max_code_dims = spec->use_codes && grn_most_code_bytes(&p->plan.costs) > 0 ?
 		grn_max_code_dims(spec->dim) : 0;
-	p->fit_later = false;
-	if (p->max_code_dims > 0 && p->rows.n < spec->fit_rows && grn_layout_own_shape(p->metric, &of).own == 0)
+	p->plan.fit_later = false;
+	if (p->plan.max_code_dims > 0 && p->rows.n < spec->fit_rows && grn_layout_own_shape(p->metric, &of).own == 0)
 	{
-		p->fit_later = grn_code_dims(grn_codec_usual_shape(spec->dim, &p->costs)) > 0;
-		p->max_code_dims = 0;
+		p->plan.fit_later = grn_code_dims(grn_codec_usual_shape(spec->dim, &p->plan.costs)) > 0;
+		p->plan.max_code_dims = 0;
 	}
 	r->shape = GRN_NO_CODES;
 	r->centered = spec->near.k == 0 && grn_has_center((GrnForm) r->form, p->rows.n);
@@ -87,20 +87,20 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 }
 
 static GrnGraphJob
-graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
+graph_job(GrnPipeline *p)
 {
 	GrnGraphJob job = {0};
 
 	job.rows = &p->rows;
 	job.params = &p->result->params;
 	job.graph = &p->graph;
-	job.choice = choice;
+	job.choice = &p->plan.choice;
 	job.progress = &p->progress;
 	job.host = p->build->host;
 	job.gpu_alone = true;
 	job.fill = true;
 	job.hold = true;
-	job.work_offset = p->work_bytes;
+	job.work_offset = p->work.bytes;
 	return job;
 }
 
@@ -112,14 +112,14 @@ graph_job(GrnPipeline *p, const GrnDeviceChoice *choice)
  * own vectors, in a form different from the rows.  The layout must be chosen.
  */
 static bool
-leaves_rows(GrnPipeline *p, const GrnDeviceChoice *choice)
+leaves_rows(GrnPipeline *p)
 {
 	const GrnHost *host = p->build->host;
-	uint64_t	limit = grn_memory_limit(choice->work_limit);
+	uint64_t	limit = grn_memory_limit(p->plan.choice.work_limit);
 	uint64_t	own = grn_pipeline_own_bytes(p);
 	uint64_t	listed = p->result->degree * sizeof(uint32_t) + (p->build->spec->use_codes ? sizeof(GrnFactor) +
-																 grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->costs)) : 0);
-	GrnGraphJob job = graph_job(p, choice);
+																 grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->plan.costs)) : 0);
+	GrnGraphJob job = graph_job(p);
 
 	return own > 0 && p->rows.n * (larger(own, listed) + KEPT_BYTES) <= limit / 2 &&
 		host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
@@ -148,27 +148,27 @@ forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *res
  * host.
  */
 static void
-choose_regime(GrnPipeline *p, const GrnDeviceChoice *choice)
+choose_regime(GrnPipeline *p)
 {
 	GrnPipeline forecast;
 	GrnBuildResult result;
 
-	if (!grn_pipeline_may_move(p, choice->work_limit))
+	if (!grn_pipeline_may_move(p))
 		return;
-	p->regime = GRN_PLACED;
+	p->plan.regime = GRN_PLACED;
 	if (!forecast_layout(p, &forecast, &result))
 		return;
 	if (result.form == GRN_FORM_ROUNDED && grn_pipeline_rounding_loses(p))
 	{
-		p->keep = GRN_KEEP_EXACT;
+		p->plan.keep = GRN_KEEP_EXACT;
 		if (!forecast_layout(p, &forecast, &result))
 			return;
 	}
 	if (grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
 		result.form == GRN_FORM_ROUNDED && grn_pipeline_has_many_rows(&p->rows))
-		p->regime = GRN_ROUNDED;
-	else if (leaves_rows(&forecast, choice))
-		p->regime = GRN_IN_PLACE;
+		p->plan.regime = GRN_ROUNDED;
+	else if (leaves_rows(&forecast))
+		p->plan.regime = GRN_IN_PLACE;
 }
 
 /*
@@ -201,7 +201,7 @@ check_rows_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, Grn
  * row.  Rows that memory cannot hold are moved in the same pass, unless they may stay.
  */
 static bool
-check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+check_rows(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnRows		all;
@@ -211,8 +211,8 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	uint32_t   *slots;
 
 	p->order = b->order;
-	choose_regime(p, choice);
-	if (p->regime >= GRN_PLACED)
+	choose_regime(p);
+	if (p->plan.regime >= GRN_PLACED)
 	{
 		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
 			return false;
@@ -227,7 +227,7 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 		p->vertex_of_rank = (uint32_t *) w;
 		hashes = (uint64_t *) (w + ranks);
 		slots = (uint32_t *) (hashes + b->n);
-		if (!(p->regime == GRN_IN_PLACE ? check_rows_from_end(p, hashes, &prepared, failure)
+		if (!(p->plan.regime == GRN_IN_PLACE ? check_rows_from_end(p, hashes, &prepared, failure)
 			  : grn_prepare(&p->rows, p->order, p->metric, p->parallel, hashes, &prepared, failure)))
 			return false;
 	}
@@ -237,10 +237,10 @@ check_rows(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
 	all = p->rows;
 	all.order = p->order;
 	/* Only rows with equal hashes are read again, at random places. */
-	if (p->regime >= GRN_PLACED)
+	if (p->plan.regime >= GRN_PLACED)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, true);
 	p->rows.n = grn_find_duplicates(&all, hashes, by_cell, p->parallel, p->vertex_of_rank, slots);
-	if (p->regime >= GRN_PLACED)
+	if (p->plan.regime >= GRN_PLACED)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, false);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
@@ -252,37 +252,37 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
 	GrnWorkNeeds needs = {.rows = p->build->n, .nodes = p->rows.n, .dim = p->rows.dim, .degree = r->degree,
-		.code_bytes = grn_most_code_bytes(&p->costs), .code_dims = p->max_code_dims, .centered = r->centered,
-		.placed_bytes = p->work_bytes};
+		.code_bytes = grn_most_code_bytes(&p->plan.costs), .code_dims = p->plan.max_code_dims, .centered = r->centered,
+		.placed_bytes = p->work.bytes};
 	GrnWork		w;
 	char	   *work;
 
-	if (p->regime >= GRN_PLACED)
+	if (p->plan.regime >= GRN_PLACED)
 	{
 		p->own_bytes = grn_pipeline_own_bytes(p);
-		needs.own_bytes = p->regime == GRN_ROUNDED ? 0 : p->own_bytes;
+		needs.own_bytes = p->plan.regime == GRN_ROUNDED ? 0 : p->own_bytes;
 	}
 	work = grn_pipeline_need(p, GRN_SEG_WORK, grn_place_work_arrays(&needs, NULL).bytes, failure);
 	if (!work)
 		return false;
 	w = grn_place_work_arrays(&needs, work);
-	p->work = work;
+	p->work.base = work;
 	p->vertex_of_rank = w.vertex_of_rank;
-	if (p->regime >= GRN_PLACED)
+	if (p->plan.regime >= GRN_PLACED)
 	{
 		p->order = w.order;
-		p->own = p->regime == GRN_ROUNDED ? (uint8_t *) p->rows.base : w.own;
+		p->own = p->plan.regime == GRN_ROUNDED ? (uint8_t *) p->rows.base : w.own;
 	}
 	p->distinct = w.distinct;
 	p->position = w.position;
 	p->factors = w.factors;
 	p->graph = (GrnGraph) {.n = (uint32_t) p->rows.n, .degree = r->degree, .ids = w.ids, .counts = w.counts};
 	p->codes = w.codes;
-	p->codec_floats = w.codec;
+	p->work.codec_floats = w.codec;
 	p->center = w.center;
-	p->scratch = w.scratch;
-	p->kept_bytes = w.kept_bytes;
-	p->work_bytes = w.bytes;
+	p->work.scratch = w.scratch;
+	p->work.kept_bytes = w.kept_bytes;
+	p->work.bytes = w.bytes;
 	return true;
 }
 
@@ -295,7 +295,7 @@ static void
 number_by_rank(GrnPipeline *p)
 {
 	const uint32_t *order = p->order;
-	uint32_t   *number = (uint32_t *) p->scratch;
+	uint32_t   *number = (uint32_t *) p->work.scratch;
 	uint32_t	m = 0;
 
 	memset(number, 0xFF, p->build->n * sizeof(*number));
@@ -318,7 +318,7 @@ static void
 mark_first_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	uint32_t   *number = (uint32_t *) p->scratch;
+	uint32_t   *number = (uint32_t *) p->work.scratch;
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
@@ -330,7 +330,7 @@ static void
 number_from_row_range(void *arg, int worker, size_t begin, size_t end)
 {
 	GrnPipeline *p = arg;
-	const uint32_t *number = (const uint32_t *) p->scratch;
+	const uint32_t *number = (const uint32_t *) p->work.scratch;
 
 	(void) worker;
 	for (size_t r = begin; r < end; r++)
@@ -342,7 +342,7 @@ static void
 number_by_row(GrnPipeline *p)
 {
 	GrnBuild   *b = p->build;
-	uint32_t   *number = (uint32_t *) p->scratch;
+	uint32_t   *number = (uint32_t *) p->work.scratch;
 	uint32_t	m = 0;
 
 	if (p->rows.n == b->n)
@@ -371,11 +371,11 @@ leave_rows_in_place(GrnPipeline *p, GrnFailure *failure)
 	char	   *work;
 
 	p->own_bytes = grn_pipeline_own_bytes(p);
-	work = grn_pipeline_need(p, GRN_SEG_WORK, p->work_bytes + p->rows.n * p->own_bytes, failure);
+	work = grn_pipeline_need(p, GRN_SEG_WORK, p->work.bytes + p->rows.n * p->own_bytes, failure);
 	if (!work)
 		return false;
-	p->own = (uint8_t *) work + p->work_bytes;
-	p->work_bytes += grn_aligned(p->rows.n * p->own_bytes);
+	p->own = (uint8_t *) work + p->work.bytes;
+	p->work.bytes += grn_aligned(p->rows.n * p->own_bytes);
 	grn_pipeline_enter_move(p, p->build->n);
 	return true;
 }
@@ -396,13 +396,13 @@ undo_leaving_in_place(GrnPipeline *p)
  * moved again, and vertices follow the order of these rows.
  */
 static bool
-order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bool for_gpu, GrnFailure *failure)
+order_rows(GrnPipeline *p, uint64_t workspace, bool for_gpu, GrnFailure *failure)
 {
 	if (p->result->rows_in_place)
 		undo_leaving_in_place(p);
 	if (p->result->moved)
 		return true;
-	if (p->regime >= GRN_PLACED)
+	if (p->plan.regime >= GRN_PLACED)
 	{
 		number_by_row(p);
 		grn_pipeline_enter_move(p, grn_pipeline_place_together(p) ? p->rows.n : p->build->n);
@@ -412,10 +412,10 @@ order_rows(GrnPipeline *p, uint64_t workspace, const GrnDeviceChoice *choice, bo
 		number_by_row(p);
 	else
 		number_by_rank(p);
-	p->regime = !grn_pipeline_should_move(p, workspace, choice->work_limit) ? GRN_IN_MEMORY
-		: for_gpu && leaves_rows(p, choice) ? GRN_IN_PLACE : GRN_MOVED;
-	return p->regime == GRN_IN_MEMORY ||
-		(p->regime == GRN_IN_PLACE ? leave_rows_in_place(p, failure) : grn_pipeline_move_rows(p, failure));
+	p->plan.regime = !grn_pipeline_should_move(p, workspace) ? GRN_IN_MEMORY
+		: for_gpu && leaves_rows(p) ? GRN_IN_PLACE : GRN_MOVED;
+	return p->plan.regime == GRN_IN_MEMORY ||
+		(p->plan.regime == GRN_IN_PLACE ? leave_rows_in_place(p, failure) : grn_pipeline_move_rows(p, failure));
 }
 
 /* A thread that waits for the device and builds the graph on the device, if a GPU opens. */
@@ -444,16 +444,23 @@ graph_main(void *arg)
 	return NULL;
 }
 
+typedef struct Check
+{
+	const GrnGraph *graph;
+	const char *bad;			/* the first fault found */
+	uint32_t	vertex;			/* its vertex */
+} Check;
+
 static void
 check_range(void *arg, int worker, size_t begin, size_t end)
 {
-	GrnPipeline *p = arg;
+	Check	   *check = arg;
 	uint32_t	vertex;
-	const char *bad = grn_graph_check(&p->graph, begin, end, &vertex);
+	const char *bad = grn_graph_check(check->graph, begin, end, &vertex);
 
 	(void) worker;
-	if (bad && !__atomic_exchange_n(&p->bad, bad, __ATOMIC_RELAXED))
-		p->bad_vertex = vertex;
+	if (bad && !__atomic_exchange_n(&check->bad, bad, __ATOMIC_RELAXED))
+		check->vertex = vertex;
 }
 
 /*
@@ -464,7 +471,7 @@ static void
 sample_vertices(const GrnPipeline *p, bool begin)
 {
 	grn_pipeline_sample_rows(p, begin);
-	if (p->regime != GRN_IN_MEMORY)
+	if (p->plan.regime != GRN_IN_MEMORY)
 		grn_pages_scattered(p->graph.ids, p->graph.n * p->graph.degree * sizeof(uint32_t), begin);
 }
 
@@ -474,22 +481,22 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
 	GrnFinish  *f = &p->finish;
+	Check		check = {.graph = &p->graph};
 
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
-					  .gpu = p->holder, .entry = r->entries[0], .per_page = p->layout.per_page,
-					  .position = p->position, .scratch = p->scratch, .in_memory = p->regime == GRN_IN_MEMORY,
+					  .gpu = f->gpu, .entry = r->entries[0], .per_page = p->layout.per_page,
+					  .position = p->position, .scratch = p->work.scratch, .in_memory = p->plan.regime == GRN_IN_MEMORY,
 					  .codes = grn_pipeline_codes_to_order_by(p)};
-	p->holder = NULL;
 	if (p->progress.phase != GRN_PHASE_CONNECT)
 		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);
-	p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, check_range, p);
-	if (p->bad)
+	p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, check_range, &check);
+	if (check.bad)
 	{
 		grn_finish_abandon(f);
 		return grn_fail(failure, "XX000", "Please report this as a bug of grnnd.",
 						"the %s built a faulty graph: vertex %u has %s",
-						r->on_gpu ? "GPU" : "processor", p->bad_vertex, p->bad);
+						r->on_gpu ? "GPU" : "processor", check.vertex, check.bad);
 	}
 	sample_vertices(p, true);
 	r->connected = (uint32_t) grn_finish_connect(f);
@@ -504,10 +511,10 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
  * *built becomes false if no GPU is usable.
  */
 static bool
-build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFailure *failure)
+build_on_gpu(GrnPipeline *p, bool *built, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GraphThread t = {.job = graph_job(p, choice), .beside = &p->beside};
+	GraphThread t = {.job = graph_job(p), .beside = &p->beside};
 	GrnGraphParams given = r->params;
 	pthread_t	thread;
 	double		start = grn_seconds();
@@ -530,13 +537,13 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 	pthread_join(thread, NULL);
 	p->parallel = &p->progress.parallel;
 	*built = t.built;
-	p->holder = t.job.holder;
+	p->finish.gpu = t.job.holder;
 	if (!t.built)
 		r->params = given;		/* the processor has defaults of its own */
 	if (!coded)
 	{
-		if (p->holder)
-			grn_drop_graph(p->holder);
+		if (p->finish.gpu)
+			grn_drop_graph(p->finish.gpu);
 		return false;
 	}
 	if (t.job.gpu && !t.built)
@@ -556,24 +563,24 @@ build_on_gpu(GrnPipeline *p, const GrnDeviceChoice *choice, bool *built, GrnFail
 }
 
 static bool
-build_on_cores(GrnPipeline *p, const GrnDeviceChoice *choice, GrnFailure *failure)
+build_on_cores(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnHost const *host = p->build->host;
 	GrnBuildResult *r = p->result;
-	GrnDeviceChoice here = *choice;
-	GrnGraphJob job = graph_job(p, &here);
+	GrnDeviceChoice here = p->plan.choice;
+	GrnGraphJob job = graph_job(p);
 	double		since = grn_seconds();
 
 	/* A failed GPU may have begun a later phase. */
 	if (p->progress.phase != GRN_PHASE_PREPARE)
 		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
-	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)), choice, false,
-					failure))
+	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)), false, failure))
 		return false;
 	/* The graph's workspace overlaps scratch, unless moved rows lie behind scratch. */
-	job.work_offset = p->regime == GRN_MOVED ? p->work_bytes : p->kept_bytes;
+	job.work_offset = p->plan.regime == GRN_MOVED ? p->work.bytes : p->work.kept_bytes;
 	/* The kernel keeps file pages in the second half of memory. */
-	if (p->regime != GRN_IN_MEMORY)
+	job.choice = &here;
+	if (p->plan.regime != GRN_IN_MEMORY)
 		here.work_limit = grn_memory_limit(here.work_limit) / 2;
 	if (!grn_build_graph(&job, failure))
 		return false;
@@ -595,8 +602,6 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	const GrnHost *host = build->host;
-	GrnDeviceChoice choice = {.device = spec->device, .gpu_devices = spec->gpu_devices,
-		.options.memory_limit = spec->gpu_memory_limit, .work_limit = spec->work_limit};
 	GrnPipeline p = {0};
 	GrnGpu	   *gpu;
 	bool		built = false;
@@ -605,7 +610,10 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
-	p.keep = (GrnKeep) spec->keep;
+	p.plan.choice = (GrnDeviceChoice) {.device = spec->device, .gpu_devices = spec->gpu_devices,
+									   .options.memory_limit = spec->gpu_memory_limit,
+									   .work_limit = spec->work_limit};
+	p.plan.keep = (GrnKeep) spec->keep;
 	grn_progress_init(&p.progress, build->threads, host);
 	grn_progress_init(&p.beside, build->threads, host);
 	p.parallel = &p.progress.parallel;
@@ -618,7 +626,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
 	p.rows = (GrnRows) {.base = build->vectors, .n = build->n, .row_bytes = spec->row_bytes, .dim = spec->dim,
 						.embedding = p.metric->embedding, .form = (GrnForm) spec->form};
-	if (!check_rows(&p, &choice, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
+	if (!check_rows(&p, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	result->sec_prepare = grn_lap(&since);
 
@@ -631,22 +639,22 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
 		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
-						&choice, true, failure))
+						true, failure))
 			return false;
 		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(&p, NULL, NULL).result_bytes);
 		result->sec_prepare += grn_lap(&since);
-		if (!build_on_gpu(&p, &choice, &built, failure))
+		if (!build_on_gpu(&p, &built, failure))
 			return false;
 	}
-	if (!built && !build_on_cores(&p, &choice, failure))
+	if (!built && !build_on_cores(&p, failure))
 		return false;
 
 	grn_lap(&since);
 	if (!grn_pipeline_judge_codes(&p, failure))
 	{
-		if (p.holder)
-			grn_drop_graph(p.holder);
+		if (p.finish.gpu)
+			grn_drop_graph(p.finish.gpu);
 		return false;
 	}
 	grn_pipeline_judge_form(&p);
@@ -660,7 +668,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return false;
 	result->sec_codes += grn_lap(&since);
 	host->written(host->ctx);
-	if (!spec->skip_recall && !p.fit_later)
+	if (!spec->skip_recall && !p.plan.fit_later)
 		grn_pipeline_measure_recall(&p, before);
 	return true;
 }

@@ -60,8 +60,8 @@ grn_pipeline_plan_fit(const GrnPipeline *p)
 	fit.kind = p->metric->codes;
 	fit.nsample = grn_fitted_rows(p->rows.dim, p->rows.n);
 	fit.dim = p->rows.dim;
-	fit.max_code_dims = p->max_code_dims;
-	fit.costs = &p->costs;
+	fit.max_code_dims = p->plan.max_code_dims;
+	fit.costs = &p->plan.costs;
 	fit.shape = grn_layout_own_shape(p->metric, &spec);
 	fit.seed = p->build->spec->params.seed;
 	return fit;
@@ -78,7 +78,7 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 
 	begin += e->first;
 	end += e->first;
-	if (p->regime != GRN_IN_MEMORY)
+	if (p->plan.regime != GRN_IN_MEMORY)
 		grn_prefetch_rows(&p->rows, begin, end);
 	for (size_t v = begin; v < end; v++)
 	{
@@ -105,14 +105,14 @@ encode_rows(GrnPipeline *p, bool again)
 	GrnProgress *progress = (GrnProgress *) p->parallel;	/* p->parallel is the first member of
 															 * the GrnProgress in use */
 	Encoding	e = {.p = p, .codes = grn_has_codes(&p->codec),
-		.own = p->own && p->regime != GRN_ROUNDED && !again, .layout = p->layout};
+		.own = p->own && p->plan.regime != GRN_ROUNDED && !again, .layout = p->layout};
 	size_t		grain = GRN_GRAIN;
 	uint64_t	stretches = (m - 1) / STRETCH + 1;
 
 	if (!e.codes && !e.own)
 		return;
 	grn_layout_set_center(&e.layout, &e.center, p->metric->comparison, p->center);
-	if (p->regime != GRN_IN_MEMORY)
+	if (p->plan.regime != GRN_IN_MEMORY)
 	{
 		e.compares = p->truth == NULL;
 		grn_pipeline_choose_queries(p);
@@ -202,7 +202,7 @@ grn_pipeline_choose_center(GrnPipeline *p)
 
 /*
  * Fits the codec, and computes the record's geometry and the memory for CODES.  again: only
- * p->costs has changed since the last fit, whose intermediate results are still in scratch.
+ * p->plan.costs has changed since the last fit, whose intermediate results are still in scratch.
  */
 static bool
 fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
@@ -211,7 +211,7 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	uint64_t	m = p->graph.n;
 	GrnCodecFit fit = grn_pipeline_plan_fit(p);
-	uint32_t   *sample = (uint32_t *) p->scratch;
+	uint32_t   *sample = (uint32_t *) p->work.scratch;
 
 	for (uint64_t i = 0; i < fit.nsample; i++)
 	{
@@ -222,8 +222,8 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 	fit.sample = sample;
 	fit.again = again;
 	grn_pipeline_sample_rows(p, true);
-	p->codec = grn_codec_fit(&fit, p->parallel, p->codec_floats,
-							 p->scratch + grn_aligned(fit.nsample * 4), &r->held);
+	p->codec = grn_codec_fit(&fit, p->parallel, p->work.codec_floats,
+							 p->work.scratch + grn_aligned(fit.nsample * 4), &r->held);
 	grn_pipeline_sample_rows(p, false);
 	r->shape = p->codec.shape;
 	p->codec.power = r->power;
@@ -242,7 +242,7 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 static bool
 make_codes(GrnPipeline *p, bool again, GrnFailure *failure)
 {
-	if (p->max_code_dims > 0 && !fit_codec(p, again, failure))
+	if (p->plan.max_code_dims > 0 && !fit_codec(p, again, failure))
 		return false;
 	encode_rows(p, again);
 	return true;
@@ -254,12 +254,19 @@ grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure)
 	return make_codes(p, false, failure);
 }
 
+typedef struct Judging
+{
+	GrnPipeline *p;
+	uint64_t	probes;			/* vertices that are judged */
+	GrnJudgment judgment;		/* quality of the codes' order of neighbors */
+} Judging;
+
 static void
 judge_range(void *arg, int worker, size_t begin, size_t end)
 {
-	GrnPipeline *p = arg;
+	Judging    *judging = arg;
+	const GrnPipeline *p = judging->p;
 	uint64_t	m = p->graph.n;
-	uint64_t	probes = p->probes;
 	size_t		bytes = grn_code_bytes(p->codec.shape);
 	GrnJudgment judgment = {0};
 	float		values[GRN_MOST_DIMS];
@@ -267,7 +274,7 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	(void) worker;
 	for (size_t i = begin; i < end; i++)
 	{
-		uint64_t	v = m * i / probes;
+		uint64_t	v = m * i / judging->probes;
 		const uint32_t *ids = p->graph.ids + v * p->graph.degree;
 		uint32_t	n = p->graph.counts[v];
 		const void *x = grn_row(&p->rows, v);
@@ -282,8 +289,8 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 		grn_estimate_ids(&query, p->codes, bytes, p->factors, ids, n, estimates);
 		grn_judge_neighbors(distances, estimates, n, &judgment);
 	}
-	__atomic_fetch_add(&p->judgment.vertices, judgment.vertices, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&p->judgment.poor, judgment.poor, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&judging->judgment.vertices, judgment.vertices, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&judging->judgment.poor, judgment.poor, __ATOMIC_RELAXED);
 }
 
 /*
@@ -291,44 +298,47 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
  * answer open.
  */
 static bool
-codes_order_neighbors(GrnPipeline *p)
+codes_order_neighbors(GrnPipeline *p, GrnJudgment *judgment)
 {
-	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->regime != GRN_IN_MEMORY ? JUDGED_ON_DISK : JUDGED_CLOSELY};
+	Judging		judging = {.p = p};
+	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->plan.regime != GRN_IN_MEMORY ? JUDGED_ON_DISK : JUDGED_CLOSELY};
 	uint64_t	m = p->graph.n;
 
 	grn_pipeline_sample_rows(p, true);
-	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(&p->judgment)); i++)
+	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(judgment)); i++)
 	{
-		p->probes = m < probes[i] ? m : probes[i];
-		memset(&p->judgment, 0, sizeof(p->judgment));
-		p->parallel->run(p->parallel, p->probes, 16, judge_range, p);
+		judging.probes = m < probes[i] ? m : probes[i];
+		judging.judgment = (GrnJudgment) {0};
+		p->parallel->run(p->parallel, judging.probes, 16, judge_range, &judging);
+		*judgment = judging.judgment;
 	}
 	grn_pipeline_sample_rows(p, false);
-	return grn_codes_order_well(&p->judgment);
+	return grn_codes_order_well(judgment);
 }
 
 bool
 grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	uint32_t	longest = grn_most_code_bytes(&p->costs);
+	uint32_t	longest = grn_most_code_bytes(&p->plan.costs);
+	GrnJudgment judgment;
 
-	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_order_neighbors(p) ||
-		grn_codes_serve(&p->judgment, grn_is_long((GrnForm) r->form, p->rows.dim)))
+	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_order_neighbors(p, &judgment) ||
+		grn_codes_serve(&judgment, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
 	for (uint32_t most = 0; most < longest;)
 	{
-		GrnCodeCosts costs = p->costs;
+		GrnCodeCosts costs = p->plan.costs;
 
 		/* Longer codes enlarge records.  If few vertices are poor, codes grow only by LONGER. */
-		most = most == 0 && (double) p->judgment.poor <= FEW_POOR * (double) p->judgment.vertices ?
+		most = most == 0 && (double) judgment.poor <= FEW_POOR * (double) judgment.vertices ?
 			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
-		grn_forget_costs(&p->costs, most);
+		grn_forget_costs(&p->plan.costs, most);
 		if (!make_codes(p, true, failure))
 			return false;
-		if (codes_order_neighbors(p))
+		if (codes_order_neighbors(p, &judgment))
 			return true;
-		p->costs = costs;
+		p->plan.costs = costs;
 	}
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;

@@ -263,14 +263,14 @@ grn_pipeline_judge_form(GrnPipeline *p)
 	GrnBuildResult *r = p->result;
 
 	/* Rows beyond memory already have own vectors. */
-	if (p->regime != GRN_IN_MEMORY || !rounding_is_tested(p))
+	if (p->plan.regime != GRN_IN_MEMORY || !rounding_is_tested(p))
 		return;
-	while (r->form != p->exact && form_loses_nearest(p, (GrnForm) r->form))
+	while (r->form != p->plan.exact && form_loses_nearest(p, (GrnForm) r->form))
 	{
 		GrnForm		form = (GrnForm) r->form;
 
 		/* The degree and the codes stay the same. */
-		r->form = form == GRN_FORM_ROUNDED_MORE && p->exact != GRN_FORM_ROUNDED ? GRN_FORM_ROUNDED : p->exact;
+		r->form = form == GRN_FORM_ROUNDED_MORE && p->plan.exact != GRN_FORM_ROUNDED ? GRN_FORM_ROUNDED : p->plan.exact;
 		if (!grn_result_layout(&p->layout, p->build->spec, r))
 		{
 			r->form = form;

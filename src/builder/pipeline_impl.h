@@ -37,6 +37,30 @@ typedef enum GrnRegime
 								 * records keep; own[] is these items, indexed by row */
 } GrnRegime;
 
+/* What pipeline.c decides before codes are fitted.  The judgment of codes may forget costs. */
+typedef struct GrnPlan
+{
+	GrnDeviceChoice choice;		/* which devices may build, and their memory */
+	GrnRegime	regime;
+	GrnKeep		keep;			/* GrnBuildSpec.keep, or exactly because rounding would hide rows */
+	GrnForm		exact;			/* smallest form that holds all rows exactly */
+	GrnCodeCosts costs;			/* sizes and costs of possible codes */
+	uint32_t	max_code_dims;	/* 0: no codes */
+	bool		fit_later;		/* rows are too few for codes now (GrnBuildSpec.fit_rows), but may
+								 * get codes later */
+} GrnPlan;
+
+/* The use of WORK. */
+typedef struct GrnWorkUse
+{
+	const char *base;			/* never changes */
+	float	   *codec_floats;
+	char	   *scratch;
+	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
+	uint64_t	bytes;			/* bytes of all arrays; before the arrays are placed, of the rows
+								 * that the first pass has moved */
+} GrnWorkUse;
+
 typedef struct GrnPipeline
 {
 	GrnBuild   *build;
@@ -46,16 +70,10 @@ typedef struct GrnPipeline
 								 * has ended */
 	GrnParallel *parallel;		/* counts the loops for `progress` or for `beside` */
 	GrnBuildResult *result;
+	GrnPlan		plan;
 	GrnLayout	layout;
-	GrnCodeCosts costs;			/* sizes and costs of possible codes */
-	uint32_t	max_code_dims;	/* 0: no codes */
-	bool		fit_later;		/* rows are too few for codes now (GrnBuildSpec.fit_rows), but may
-								 * get codes later */
-	GrnForm		exact;			/* smallest form that holds all rows exactly */
-	GrnKeep		keep;			/* GrnBuildSpec.keep, or exactly because rounding would hide rows */
-	GrnRegime	regime;
 	GrnRows		rows;			/* the distinct rows, a vertex each */
-	const char *work;			/* base of WORK; never changes */
+	GrnWorkUse	work;
 	const uint32_t *order;		/* [n] row of each rank: GrnBuild.order, or the order of moved rows */
 	/* Arrays in WORK, indexed by vertex, except the first; see grn_place_work_arrays(). */
 	uint32_t   *vertex_of_rank; /* [n] */
@@ -67,21 +85,11 @@ typedef struct GrnPipeline
 	uint8_t    *own;			/* [m][own_bytes] the vectors that records keep, if memory cannot
 								 * hold the rows; NULL: the rows serve */
 	size_t		own_bytes;
-	float	   *codec_floats;
 	float	   *center;			/* [dim] center of own vectors, or NULL */
-	char	   *scratch;
-	uint64_t	kept_bytes;		/* bytes of all arrays except scratch */
-	uint64_t	work_bytes;		/* bytes of all arrays; before the arrays are placed, of the rows
-								 * that the first pass has moved */
 	GrnCodec	codec;
-	uint64_t	probes;			/* vertices by which codes are judged */
-	GrnJudgment judgment;		/* quality of the codes' order of neighbors */
 	struct GrnTruth *truth;		/* rows that measure recall; NULL: not chosen yet */
 	GrnResultArrays out;		/* once written; rows NULL before */
-	GrnGpu	   *holder;			/* a GPU that keeps the graph, or NULL */
-	GrnFinish	finish;
-	uint32_t	bad_vertex;
-	const char *bad;
+	GrnFinish	finish;			/* its gpu keeps the graph from the graph's build on */
 } GrnPipeline;
 
 static inline void *
@@ -137,17 +145,17 @@ extern bool grn_pipeline_rounding_loses(GrnPipeline *p);
 #define GRN_PLACE_STRETCHES 32	/* stretches of grn_pipeline_place_rows(), of two loops each */
 
 /*
- * Whether rows may move, and rows, graph and the host's workspace together exceed memory.
- * workspace and work_limit: bytes; work_limit 0: free memory.
+ * Whether rows may move, and rows, graph and the host's workspace, in bytes, together exceed
+ * memory.
  */
-extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit);
+extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace);
 /* Whether rows will move, by the facts known before the first pass. */
-extern bool grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit);
+extern bool grn_pipeline_may_move(const GrnPipeline *p);
 /*
  * The first pass over rows that will move.  Checks the rows and moves them to the beginning of
- * WORK, cell by cell of the space.  Rounds the rows if the regime is GRN_ROUNDED.  Sets p->order to the rows' new
- * places.  hashes [n] is by place, of the rows before rounding.  For duplicates.h, by_cell [n]
- * lists the places cell by cell, and slots [2n] is a workspace.
+ * WORK, cell by cell of the space.  Rounds the rows if the regime is GRN_ROUNDED.  Sets p->order to
+ * the rows' new places.  hashes [n] is by place, of the rows before rounding.  For duplicates.h,
+ * by_cell [n] lists the places cell by cell, and slots [2n] is a workspace.
  */
 extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
 									uint32_t **by_cell, uint32_t **slots, GrnFailure *failure);

@@ -45,10 +45,10 @@ grn_pipeline_cells(uint64_t n)
 }
 
 bool
-grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work_limit)
+grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace)
 {
 	const GrnBuildSpec *spec = p->build->spec;
-	uint64_t	limit = grn_memory_limit(work_limit);
+	uint64_t	limit = grn_memory_limit(p->plan.choice.work_limit);
 	uint64_t	m = p->rows.n;
 	uint64_t	rows = m * p->rows.row_bytes;
 
@@ -56,14 +56,14 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace, uint64_t work
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
 	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(m) >= 2 &&
-		rows + p->kept_bytes + grn_pipeline_place_result(p, NULL, NULL).result_bytes + workspace > limit;
+		rows + p->work.kept_bytes + grn_pipeline_place_result(p, NULL, NULL).result_bytes + workspace > limit;
 }
 
 bool
-grn_pipeline_may_move(const GrnPipeline *p, uint64_t work_limit)
+grn_pipeline_may_move(const GrnPipeline *p)
 {
 	const GrnBuildSpec *spec = p->build->spec;
-	uint64_t	limit = grn_memory_limit(work_limit);
+	uint64_t	limit = grn_memory_limit(p->plan.choice.work_limit);
 	uint64_t	n = p->build->n;
 	uint64_t	rows = n * p->rows.row_bytes;
 
@@ -149,7 +149,7 @@ lay_out_move(Move *move, char *work, uint32_t cells, void **cut)
 {
 	GrnPipeline *p = move->p;
 	const GrnRows *rows = &p->rows;
-	GrnArena	a = {work, p->work_bytes};
+	GrnArena	a = {work, p->work.bytes};
 
 	move->copy = grn_take(&a, rows->n, rows->row_bytes);
 	p->own = grn_take(&a, rows->n, p->own_bytes);
@@ -190,7 +190,7 @@ grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure)
 	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, true);
 	copy_rows(&move);
 	grn_pages_scattered(move.copy, p->rows.n * p->rows.row_bytes, false);
-	p->work_bytes = move.end;
+	p->work.bytes = move.end;
 	p->rows.base = move.copy;
 	p->rows.order = NULL;
 	grn_pipeline_enter_move(p, p->rows.n);
@@ -203,7 +203,7 @@ grn_pipeline_own_bytes(const GrnPipeline *p)
 	GrnForm		form = (GrnForm) p->result->form;
 
 	/* With few distinct rows the leader keeps a form that holds any values (write_index.c). */
-	return p->regime != GRN_ROUNDED && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
+	return p->plan.regime != GRN_ROUNDED && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
 		: grn_own_item_bytes(form, p->rows.dim);
 }
 
@@ -216,9 +216,9 @@ grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows)
 	r->own_items = p->own_bytes > 0;
 	if (!r->own_items)
 		p->own = NULL;
-	r->rows_in_place = p->regime == GRN_IN_PLACE;
-	r->moved = (uint32_t) (r->own_items && p->regime != GRN_ROUNDED ? p->rows.n : rows);
-	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work);
+	r->rows_in_place = p->plan.regime == GRN_IN_PLACE;
+	r->moved = (uint32_t) (r->own_items && p->plan.regime != GRN_ROUNDED ? p->rows.n : rows);
+	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work.base);
 }
 
 void

@@ -136,7 +136,7 @@ make_writers(NearestLists *f, bool exact, GrnFailure *failure)
 	size_t		work_bytes = exact ? grn_nearest_exact_bytes(&f->n) : grn_nearest_search_bytes(&f->n);
 	size_t		list_bytes = grn_aligned((exact ? GRN_NEAREST_BLOCK : 1) * (size_t) f->n.k * sizeof(GrnNear));
 	uint64_t	each = grn_aligned(work_bytes) + list_bytes;
-	uint64_t	offset = grn_aligned(p->kept_bytes);
+	uint64_t	offset = grn_aligned(p->work.kept_bytes);
 	char	   *w;
 
 	f->writers = grn_alloc_zeroed((size_t) nworkers, sizeof(*f->writers));

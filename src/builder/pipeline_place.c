@@ -87,7 +87,7 @@ lay_out_placement(Placement *place, char *work)
 	GrnArena	slots;
 
 	place->copy = grn_take(&a, place->places, place->row_bytes);
-	p->work_bytes = a.used;
+	p->work.bytes = a.used;
 	p->vertex_of_rank = grn_take(&a, n, sizeof(uint32_t));
 	place->order = grn_take(&a, n, sizeof(uint32_t));
 	place->by_cell = grn_take(&a, n, sizeof(uint32_t));
@@ -160,7 +160,7 @@ copy_range(void *arg, int worker, size_t begin, size_t end)
 		const void *row = grn_row(rows, first + i);
 		uint8_t    *copy = place->copy + to * place->row_bytes;
 
-		if (place->p->regime == GRN_ROUNDED)
+		if (place->p->plan.regime == GRN_ROUNDED)
 			grn_own_item_make(&place->rounding, grn_row_values(rows, row, values), copy);
 		else
 			memcpy(copy, row, place->row_bytes);
@@ -181,7 +181,7 @@ copy_rows(Placement *place, GrnFailure *failure)
 	uint64_t	n = p->build->n;
 	size_t		row_bytes = p->rows.row_bytes;
 	size_t		grain = GRN_PREFETCH_PIECE / row_bytes + 1;
-	bool		removes = p->regime != GRN_ROUNDED;
+	bool		removes = p->plan.regime != GRN_ROUNDED;
 
 	place->prepare = (GrnPrepare) {.rows = &p->rows, .hashes = place->row_hashes, .ahead = true,
 								   .also = home_range, .arg = place};
@@ -197,7 +197,7 @@ copy_rows(Placement *place, GrnFailure *failure)
 		p->parallel->run(p->parallel, rows, grain, copy_range, place);
 		removes = removes && grn_pages_remove((const char *) p->rows.base + first * row_bytes, rows * row_bytes);
 	}
-	if (p->regime == GRN_ROUNDED)
+	if (p->plan.regime == GRN_ROUNDED)
 		grn_pages_remove(p->rows.base, n * row_bytes);
 	return true;
 }
@@ -269,7 +269,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	GrnCells	found;
 	char	   *work;
 
-	place.row_bytes = p->regime == GRN_ROUNDED ? grn_own_item_bytes(GRN_FORM_ROUNDED, all.dim) : all.row_bytes;
+	place.row_bytes = p->plan.regime == GRN_ROUNDED ? grn_own_item_bytes(GRN_FORM_ROUNDED, all.dim) : all.row_bytes;
 	place.rounding = grn_rounded_layout(all.dim);
 	place.piece = (uint32_t) (GRN_PREFETCH_PIECE / place.row_bytes + 1);
 	if (place.piece > n / place.cells / PIECES)
@@ -301,7 +301,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	p->parallel->run(p->parallel, n, GRN_GRAIN, order_range, &place);
 	p->rows.base = place.copy + place.gap * place.row_bytes;
 	p->rows.row_bytes = place.row_bytes;
-	if (p->regime == GRN_ROUNDED)
+	if (p->plan.regime == GRN_ROUNDED)
 		p->rows.form = GRN_FORM_ROUNDED;
 	p->order = place.order;
 	*hashes = place.hashes + place.gap;

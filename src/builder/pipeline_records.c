@@ -41,13 +41,13 @@ static uint64_t
 index_of(const GrnPipeline *p, uint32_t id, bool of_item)
 {
 	if (p->out.rows == NULL)
-		return p->rows.order == NULL || (of_item && p->regime != GRN_ROUNDED) ? id : p->rows.order[id];
+		return p->rows.order == NULL || (of_item && p->plan.regime != GRN_ROUNDED) ? id : p->rows.order[id];
 	if (p->out.moved != NULL)
 		id = p->out.moved[id];
 	else
 		id = p->out.rows[p->out.row_start[id]];
 	/* moved[] has vertices if vertices have own items beside their rows */
-	return p->own && p->regime != GRN_ROUNDED && !of_item && p->rows.order ? p->rows.order[id] : id;
+	return p->own && p->plan.regime != GRN_ROUNDED && !of_item && p->rows.order ? p->rows.order[id] : id;
 }
 
 const void *

@@ -69,7 +69,7 @@ write_nodes_range(void *arg, int worker, size_t begin, size_t end)
 		uint32_t	v = moved[node];
 
 		write_node(p, node, v);
-		if ((!p->own || p->regime == GRN_ROUNDED) && p->rows.order)
+		if ((!p->own || p->plan.regime == GRN_ROUNDED) && p->rows.order)
 			moved[node] = p->rows.order[v];
 	}
 }
