@@ -220,12 +220,10 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 
 /* ---- cores ---- */
 
-static bool
-cpu_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+static void
+cpu_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	(void) phase;
 	grn_progress_done(ctx, done, total);
-	return true;
 }
 
 static bool

@@ -6,15 +6,13 @@
 #include "graph/construct/descent.h"
 #include "graph/file_pages.h"
 
-static bool
-cores_progress(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+static void
+cores_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	GrnPartsBuild *p = ctx;
 
-	(void) phase;
 	/* The cut counts as a part.  A part's count starts anew with each part. */
 	grn_progress_done(p->job->progress, (1 + p->finished) * total + done, total * (1 + p->parts.nparts));
-	return true;
 }
 
 /* Parts that are built in sequence. */

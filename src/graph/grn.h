@@ -127,12 +127,8 @@ typedef struct GrnContrast
 	float		at[GRN_CURVE_POINTS];	/* 0: not known */
 } GrnContrast;
 
-/*
- * Reports the progress of a long step: items done, and items in all.  A return value of false
- * cancels the step.
- */
-typedef bool (*GrnProgressFn) (void *ctx, GrnPhase phase, uint64_t done,
-							   uint64_t total);
+/* Reports the progress of a long step: items done, and items in all. */
+typedef void (*GrnProgressFn) (void *ctx, uint64_t done, uint64_t total);
 
 /*
  * Cells of a power diagram, which a build in parts uses to divide rows.  Row x is at home in

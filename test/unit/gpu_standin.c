@@ -337,13 +337,13 @@ typedef struct Progress
 	void	   *ctx;
 } Progress;
 
-static bool
-progress_of(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+static void
+progress_of(void *ctx, uint64_t done, uint64_t total)
 {
 	Progress   *p = ctx;
 
-	(void) phase;
-	return p->fn == NULL || p->fn(p->ctx, done, total);
+	if (p->fn)
+		(void) p->fn(p->ctx, done, total);
 }
 
 /* As the device keeps it, whatever the host does to its copy. */

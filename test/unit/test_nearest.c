@@ -167,12 +167,6 @@ exact_is_exact(void)
 	}
 }
 
-static bool
-go_on(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
-{
-	return true;
-}
-
 static GrnGraph
 make_graph(const GrnRows *rows, uint32_t degree)
 {
@@ -185,7 +179,7 @@ make_graph(const GrnRows *rows, uint32_t degree)
 	graph.ids = malloc(rows->n * degree * sizeof(uint32_t));
 	graph.counts = malloc(rows->n);
 	work = malloc(grn_rnnd_bytes(&params, rows->n, grn_copied_dims(rows)));
-	grn_rnnd_build(rows, &params, true, &parallel, work, &graph, go_on, NULL);
+	grn_rnnd_build(rows, &params, true, &parallel, work, &graph, NULL, NULL);
 	free(work);
 	return graph;
 }

@@ -121,7 +121,7 @@ build_with(const Data *d, GrnGraphParams params, bool fill, GrnParallel *paralle
 	memset(g.counts, 0xFF, n);
 	bytes = grn_rnnd_bytes(&params, d->rows.n, d->rows.dim);
 	work = unit_guarded(bytes);
-	CHECK(grn_rnnd_build(&d->rows, &params, fill, parallel, work, &g, NULL, NULL), "not canceled");
+	grn_rnnd_build(&d->rows, &params, fill, parallel, work, &g, NULL, NULL);
 	unit_guarded_free(work, bytes);
 	return g;
 }
@@ -239,11 +239,11 @@ fill_middle(float *x, size_t i, uint32_t dim)
 		x[j] = i % 2 ? 1000 * unit_uniform() : 500 + middle_width * unit_normal();
 }
 
-static bool
-count_rounds(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+static void
+count_rounds(void *ctx, uint64_t done, uint64_t total)
 {
+	CHECK(done >= 1 && done <= total, "%d of %d", (int) done, (int) total);
 	++*(int *) ctx;
-	return true;
 }
 
 /* How many rounds more than t1 * t2 + 1 a build by bytes takes: 3 more by floats. */
@@ -256,7 +256,7 @@ rounds_again(FillFn fill)
 	void	   *work = malloc(grn_rnnd_bytes(&p, 4500, 16));
 	int			rounds = 0;
 
-	CHECK(grn_rnnd_build(&d.rows, &p, false, &one, work, &g, count_rounds, &rounds), "not canceled");
+	grn_rnnd_build(&d.rows, &p, false, &one, work, &g, count_rounds, &rounds);
 	free(work);
 	free(g.ids);
 	free(g.counts);
@@ -424,31 +424,6 @@ test_params(void)
 		free_graph(&g);
 		free(d.base);
 	}
-}
-
-static bool
-stop_at_third(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
-{
-	CHECK(phase == GRN_PHASE_DESCENT && done >= 1 && done <= total, "%d", (int) phase);
-	return ++*(int *) ctx < 3;
-}
-
-static void
-test_cancel(void)
-{
-	Data		d = make_data(500, 8, fill_normal);
-	GrnGraphParams p = {.degree = 16};
-	uint32_t   *ids = malloc(500 * 16 * 4);
-	uint8_t		counts[500];
-	GrnGraph	g = {ids, counts, 500, 16};
-	void	   *work = malloc(grn_rnnd_bytes(&p, 500, 8));
-	int			calls = 0;
-
-	CHECK(!grn_rnnd_build(&d.rows, &p, false, &one, work, &g, stop_at_third, &calls), "went on");
-	CHECK(calls == 3, "%d calls", calls);
-	free(work);
-	free(ids);
-	free(d.base);
 }
 
 /* ---- connecting ---- */
@@ -677,7 +652,6 @@ main(void)
 	RUN(test_few_edges);
 	RUN(test_sizes);
 	RUN(test_params);
-	RUN(test_cancel);
 	RUN(test_connect);
 	RUN(test_finish_for_any_threads);
 	RUN(test_graph_check);

@@ -584,8 +584,8 @@ slices_of(size_t n)
 	return n / SLICE_ROWS < MOST_SLICES ? n / SLICE_ROWS + 1 : MOST_SLICES;
 }
 
-/* Runs one outer iteration.  Returns false if progress cancels.  done and total count slices. */
-static bool
+/* Runs one outer iteration.  done and total count slices. */
+static void
 run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgressFn progress,
 					void *progress_ctx, uint64_t *done, uint64_t total)
 {
@@ -603,9 +603,8 @@ run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgr
 
 			parallel->run(parallel, n * (i + 1) / slices - slice.first, GRAIN, slice_range, &slice);
 			++*done;
-			if (progress && !progress(progress_ctx, GRN_PHASE_DESCENT,
-									  *done < total ? *done : total, total))
-				return false;
+			if (progress)
+				progress(progress_ctx, *done < total ? *done : total, total);
 		}
 		d->read = d->write;
 		d->write = swap;
@@ -616,7 +615,6 @@ run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgr
 			break;
 		}
 	}
-	return true;
 }
 
 /* The lists of few vertices: each list has the nearest of all others, by exact distances. */
@@ -651,7 +649,7 @@ list_nearest(Descent *d)
 	}
 }
 
-bool
+void
 grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 					bool fill, GrnParallel *parallel, const GrnProject *project, void *workspace,
 					GrnGraph *graph, GrnProgressFn progress, void *progress_ctx)
@@ -671,13 +669,13 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 	d.params = usable_params(params, n, rows->dim);
 	graph->n = (uint32_t) n;
 	if (n == 0)
-		return true;
+		return;
 	place_arrays(&d, workspace);
 	/* lists have room for all others, or searches start from all vertices */
 	if (fill && n <= d.params.r + 1 && (n <= graph->degree + 1 || n <= GRN_MAX_ENTRIES))
 	{
 		list_nearest(&d);
-		return !progress || progress(progress_ctx, GRN_PHASE_DESCENT, 1, 1);
+		return;
 	}
 	prepare_comparison(&d, parallel, d.copied == 0);
 	parallel->run(parallel, n, GRAIN, draw_first_range, &d);
@@ -686,17 +684,15 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 	total = ((uint64_t) d.params.t1 * d.params.t2 + 1) * slices_of(n);
 	for (uint32_t outer = 0; outer < d.params.t1; outer++)
 	{
-		if (!run_outer_iteration(&d, parallel, d.params.t2 + (outer == 0), progress, progress_ctx,
-								 &done, total))
-			return false;
+		run_outer_iteration(&d, parallel, d.params.t2 + (outer == 0), progress, progress_ctx, &done,
+							total);
 		if (outer == 0 && too_coarse(&d))
 		{
 			d.rows = *rows;
 			prepare_comparison(&d, parallel, true);
 			parallel->run(parallel, n, GRAIN, draw_first_range, &d);
 			done = 0;
-			if (!run_outer_iteration(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total))
-				return false;
+			run_outer_iteration(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total);
 		}
 		if (outer + 1 == d.params.t1)
 		{
@@ -707,14 +703,13 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 		parallel->run(parallel, n, GRAIN, reverse_range, &d);
 	}
 	grn_write_lists(&d, parallel, fill);
-	return true;
 }
 
-bool
+void
 grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 			   bool fill, GrnParallel *parallel, void *workspace, GrnGraph *graph,
 			   GrnProgressFn progress, void *progress_ctx)
 {
-	return grn_rnnd_build_part(rows, params, fill, parallel, NULL, workspace, graph, progress,
-							   progress_ctx);
+	grn_rnnd_build_part(rows, params, fill, parallel, NULL, workspace, graph, progress,
+						progress_ctx);
 }

@@ -11,10 +11,9 @@
 /*
  * Multi-threaded RNN-Descent (Algorithms 1 and 2 of the GRNND paper; Ono & Matsui, MM 2023),
  * in synchronous rounds.  The result does not depend on the number of threads.  workspace:
- * grn_rnnd_bytes() bytes.  The calling thread calls progress after each slice of a round.  If
- * progress returns false, the build stops and grn_rnnd_build() returns false.  Distances are
- * squared L2 distances of places.  With fill, lists shorter than the degree are filled with
- * near neighbors of neighbors.
+ * grn_rnnd_bytes() bytes.  The calling thread calls progress after each slice of a round.
+ * Distances are squared L2 distances of places.  With fill, lists shorter than the degree are
+ * filled with near neighbors of neighbors.
  */
 extern GRN_EXPORT size_t grn_rnnd_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
 
@@ -25,7 +24,7 @@ grn_copied_dims(const GrnRows *rows)
 	return grn_form(rows->form)->direct ? 0 : rows->dim;
 }
 
-extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
+extern void grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 						   bool fill, GrnParallel *parallel, void *workspace,
 						   GrnGraph *graph, GrnProgressFn progress, void *progress_ctx);
 
@@ -35,7 +34,7 @@ extern bool grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
  * grn_rnnd_part_bytes() bytes.
  */
 extern size_t grn_rnnd_part_bytes(const GrnGraphParams *params, size_t n, uint32_t copied);
-extern bool grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
+extern void grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 								bool fill, GrnParallel *parallel, const GrnProject *project,
 								void *workspace, GrnGraph *graph, GrnProgressFn progress,
 								void *progress_ctx);
