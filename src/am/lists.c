@@ -13,12 +13,17 @@
 #include "am/test_point.h"
 #include "am/write/freespace.h"
 
-/* Target pages of a value's list if many values share the rows. */
+/*
+ * Target pages of a value's list if many values share the rows.  20,000 sentences and image
+ * patches: half makes the index .2% larger, twice .1% smaller, at the same visits.
+ */
 #define BUCKET_PAGES 2
 /*
  * Small indexes have short buckets, so that a frequent value has its own bucket: ranks distinguish
  * 256 groups of values.  With fewer than LEAST_ROWS rows a bucket, the unused ends of records
- * would take as much space as rows do.
+ * would take as much space as rows do.  Filters that 1 to 30% of 20,000 sentences and image
+ * patches pass: half of GROUPS takes 2 to 69% more visits.  Twice of GROUPS, and half and twice of
+ * LEAST_ROWS and MIN_BUCKETS, take as many visits as now.
  */
 #define GROUPS 256
 #define LEAST_ROWS 16
