@@ -147,7 +147,10 @@ extern void grnnd_form_attrs(const GrnndAttrs *attrs, const Datum *values, const
 							 uint8 *out);
 /* Returns the key of column i of a TID's values in *key.  Returns false if the value is NULL. */
 extern bool grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *values, int64 *key);
-/* Number of a column's values to which its book is fitted, at most. */
+/*
+ * Number of a column's values to which its book is fitted, at most.  Half and twice change the
+ * visits of 20,000 sentences and image patches by 3% at most, at the same recall.
+ */
 #define GRNND_BOOK_ROWS 30000
 
 /*
@@ -218,9 +221,12 @@ extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, u
 extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
 /*
- * Returns the most rows that the lists of an array column have, for a table of `rows` rows:
- * the column makes the index at most 5% larger, or has one list row for each row of the table.
- * A record of a list takes as many bytes as a node's record.
+ * Returns the most rows that the lists of an array column have, for a table of `rows` rows: the
+ * column makes the index at most 5% larger, or has one list row for each row of the table.  A
+ * record of a list takes as many bytes as a node's record.  20,000 sentences and image patches
+ * with three elements of 50 each, an element of a fifth of the rows, recall at ef 40: half makes
+ * the index 1% smaller, at the same visits.  Twice makes it 1 to 1.5% larger and takes 30 and 43%
+ * fewer visits, for .006 and .01 more recall.
  */
 #define GRNND_ELEMENT_LISTS 0.045
 static inline double

@@ -224,7 +224,8 @@ grnnd_bits_allow(uint64 bits, uint32 rank)
  * The most frequent classes get no list, until the remaining lists are within the budget of
  * grnnd_most_listed().  A class below the frequency LEAST_LEFT_OUT always gets a list, because
  * no other access path is good for so few rows.  A class above MOST_LISTED never gets a list,
- * because the graph is faster.
+ * because the graph is faster.  Half and twice of both take the same visits (20,000 sentences and
+ * image patches with three elements of 50).
  */
 #define LEAST_LEFT_OUT 0.005
 #define MOST_LISTED 0.25
