@@ -109,11 +109,8 @@ receive_notice(void *arg, const PGresult * notice)
 		if (phase > GRN_PHASE_COLLECT && phase < GRN_PHASE_WRITE)
 			host->phase(host->ctx, (GrnPhase) phase, done, total);
 	}
-	else if (sscanf(text, GRN_WIRE_NEED, &phase, &done) == 2)
-	{
-		if (phase == GRN_SEG_RESULT || phase == GRN_SEG_CODES)
-			host->expect(host->ctx, (GrnSegment) phase, done);
-	}
+	else if (sscanf(text, GRN_WIRE_NEED, &done) == 1)
+		host->expect(host->ctx, GRN_SEG_RESULT, done);
 	else
 		host->notice(host->ctx, text, hint ? hint : "");
 }
@@ -528,7 +525,7 @@ copy_answers(Remote *r, Answers *a)
 }
 
 static bool
-get(Remote *r, GrnSegment segment, uint64_t total)
+get(Remote *r, uint64_t total)
 {
 	const GrnHost *host = r->build->host;
 	Answers		a = {0};
@@ -537,14 +534,14 @@ get(Remote *r, GrnSegment segment, uint64_t total)
 
 	if (total == 0)
 		return true;
-	a.to = host->need(host->ctx, segment, total, r->failure);
+	a.to = host->need(host->ctx, GRN_SEG_RESULT, total, r->failure);
 	if (!a.to)
 		return false;
 	for (uint64_t at = 0; fine && answered < total;)
 	{
 		uint64_t	from = r->waiting < AHEAD && at < total ? at : answered;
 		uint64_t	bytes = total - from < GRN_WIRE_PIECE ? total - from : GRN_WIRE_PIECE;
-		GrnWireHead head = {.type = GRN_WIRE_GET, .segment = segment, .offset = from, .bytes = bytes};
+		GrnWireHead head = {.type = GRN_WIRE_GET, .segment = GRN_SEG_RESULT, .offset = from, .bytes = bytes};
 
 		if (r->waiting < AHEAD && at < total)
 		{
@@ -587,7 +584,7 @@ run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD, .bytes = sizeof(built)}, &built))
 		return false;
 	times.graph = (float) grn_lap(&since);
-	if (!get(r, GRN_SEG_RESULT, built.bytes[0]) || !get(r, GRN_SEG_CODES, built.bytes[1]))
+	if (!get(r, built.bytes))
 		return false;
 	times.result = (float) grn_lap(&since);
 	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_END}) ||

@@ -48,7 +48,7 @@ typedef struct Served
 	uint64		have_order;		/* bytes */
 	bool		ready;			/* BEGIN is complete */
 	bool		begun;			/* BUILD has come */
-	bool		built;			/* RESULT and CODES are written */
+	bool		built;			/* RESULT is written */
 	GrnRows		rows;			/* layout of the rows in the builder; base is unset */
 	double		rows_seconds;	/* for receiving rows, and for sending the result */
 	double		result_seconds;
@@ -146,10 +146,10 @@ send_phase(GrnndBuilder *builder)
 
 /* Sends the size of a result, so that the other host allocates memory during the build. */
 static void
-send_need(GrnSegment segment, uint64 bytes)
+send_need(uint64 bytes)
 {
 	ereport(NOTICE,
-			(errmsg_internal(GRN_WIRE_NEED, (unsigned) segment, (unsigned long long) bytes)));
+			(errmsg_internal(GRN_WIRE_NEED, (unsigned long long) bytes)));
 }
 
 static void
@@ -269,8 +269,7 @@ run(Served *s)
 	grnnd_builder_begin(builder, s->have_rows);
 	grnnd_builder_await_written(builder);
 	s->built = true;
-	wire.bytes[0] = Min(builder->needed[GRN_SEG_RESULT], s->build.map->size[GRN_SEG_RESULT]);
-	wire.bytes[1] = Min(builder->needed[GRN_SEG_CODES], s->build.map->size[GRN_SEG_CODES]);
+	wire.bytes = Min(builder->result_needed, s->build.map->size[GRN_SEG_RESULT]);
 	return wire;
 }
 
@@ -338,7 +337,7 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 			return answer_to(context, head, &built, sizeof(built));
 		case GRN_WIRE_GET:
 			if (head->bytes != sizeof(wanted) || !s->built ||
-				(head->segment != GRN_SEG_RESULT && head->segment != GRN_SEG_CODES))
+				head->segment != GRN_SEG_RESULT)
 				unsound("nothing that can be had");
 			memcpy(&wanted, payload, sizeof(wanted));
 			if (wanted > GRN_WIRE_PIECE || head->offset > s->build.map->size[head->segment] ||

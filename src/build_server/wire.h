@@ -10,7 +10,7 @@
  *   BEGIN (GrnWireBegin) ----------->   starts a builder by that session's settings
  *   PUT rows ..., PUT order ... ---->   in turn, without gaps; rows while the leader collects them
  *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE, GRN_WIRE_NEED
- *   <--------------- (GrnWireBuilt)     RESULT and CODES are written
+ *   <--------------- (GrnWireBuilt)     RESULT is written
  *   GET(segment, offset, bytes) ---->   recall is measured meanwhile
  *   <------------------------- bytes
  *   END ---------------------------->
@@ -28,7 +28,7 @@
 #define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
 #define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* most bytes of a payload (a row may be longer) */
 #define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
-#define GRN_WIRE_NEED "grnnd build needs %u, %llu"	/* GrnSegment, bytes of it */
+#define GRN_WIRE_NEED "grnnd build needs %llu"	/* bytes of RESULT */
 
 typedef enum GrnWireType
 {
@@ -60,7 +60,7 @@ typedef struct GrnWireBegin
 
 typedef struct GrnWireBuilt
 {
-	uint64_t	bytes[2];		/* of RESULT and CODES */
+	uint64_t	bytes;			/* of RESULT */
 } GrnWireBuilt;
 
 static inline uint64_t

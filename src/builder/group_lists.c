@@ -25,7 +25,7 @@ typedef struct Grouping
 static GrnResultArrays
 arrays_of(const GrnGroupRequest *r)
 {
-	return grn_result_arrays(r->result, 0, r->spec->dim, false, NULL, r->codes);
+	return grn_result_arrays(r->result, r->rows, r->spec->dim, false, r->built);
 }
 
 static GrnCodec

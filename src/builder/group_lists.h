@@ -11,7 +11,8 @@ typedef struct GrnGroupRequest
 {
 	const GrnBuildSpec *spec;
 	const GrnBuildResult *result;
-	char	   *codes;			/* segment CODES */
+	uint64_t	rows;			/* rows of the build */
+	char	   *built;			/* segment RESULT */
 	char	   *lists;			/* segment LISTS, */
 	uint64_t	list_bytes;		/* mapped bytes of LISTS */
 } GrnGroupRequest;

@@ -39,7 +39,7 @@ extern bool grn_fail(GrnFailure *failure, const char *sqlstate, const char *hint
  * the number of complete rows.  *all becomes true when the leader has sent BUILD and no more rows
  * will come.
  *
- * written() tells the leader that RESULT and CODES of an index are in their final state.
+ * written() tells the leader that RESULT of an index is in its final state.
  */
 typedef struct GrnHost
 {

@@ -586,7 +586,7 @@ build_on_cores(GrnPipeline *p, GrnFailure *failure)
 		return false;
 	r->parts = job.part_times.nparts;
 	r->sec_descent = grn_lap(&since);
-	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL, NULL).result_bytes);
+	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL).bytes);
 	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
 	grn_pipeline_choose_entries(p);
 	grn_pipeline_choose_center(p);
@@ -642,7 +642,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 						true, failure))
 			return false;
 		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
-		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(&p, NULL, NULL).result_bytes);
+		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(&p, NULL).bytes);
 		result->sec_prepare += grn_lap(&since);
 		if (!build_on_gpu(&p, &built, failure))
 			return false;

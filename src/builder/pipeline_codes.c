@@ -201,7 +201,7 @@ grn_pipeline_choose_center(GrnPipeline *p)
 }
 
 /*
- * Fits the codec, and computes the record's geometry and the memory for CODES.  again: only
+ * Fits the codec, and computes the record's geometry and the memory for codes.  again: only
  * p->plan.costs has changed since the last fit, whose intermediate results are still in scratch.
  */
 static bool
@@ -235,7 +235,7 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 						grn_code_bytes(r->shape));
 	if (!grn_has_codes(&p->codec))
 		return true;
-	b->host->expect(b->host->ctx, GRN_SEG_CODES, grn_pipeline_place_result(p, NULL, NULL).codes_bytes);
+	b->host->expect(b->host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL).bytes);
 	return true;
 }
 

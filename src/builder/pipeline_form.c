@@ -134,10 +134,7 @@ begin_test(RoundingTest *test, GrnPipeline *p, GrnForm form)
 {
 	memset(test, 0, sizeof(*test));
 	test->p = p;
-	test->layout = p->layout;
-	test->layout.form = form;
-	test->layout.dim = p->rows.dim;
-	test->layout.vec_bytes = (uint32_t) grn_form_bytes(form, p->rows.dim);
+	test->layout = grn_own_layout(form, p->rows.dim);
 	grn_layout_set_center(&test->layout, &test->center, p->metric->comparison, p->center);
 }
 

@@ -104,7 +104,7 @@ grn_pipeline_need(GrnPipeline *p, GrnSegment segment, uint64_t bytes, GrnFailure
 extern GrnCodecFit grn_pipeline_plan_fit(const GrnPipeline *p);
 /*
  * Fits the codec, which decides the record's geometry, and encodes the vertices.  Makes own items
- * of moved rows.  Announces the memory that CODES will need.
+ * of moved rows.  Announces the memory that codes will need in RESULT.
  */
 extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
 /*
@@ -199,8 +199,8 @@ extern void grn_pipeline_choose_entries(GrnPipeline *p);
 
 /* ---- pipeline_result.c ---- */
 
-/* The arrays of the result, by its numbers so far.  result, codes: as for grn_result_arrays(). */
-extern GrnResultArrays grn_pipeline_place_result(const GrnPipeline *p, void *result, void *codes);
+/* The arrays of the result, by its numbers so far.  segment: RESULT or NULL. */
+extern GrnResultArrays grn_pipeline_place_result(const GrnPipeline *p, void *segment);
 /* Assigns node ids to all vertices, and writes all arrays for the leader, by node. */
 extern bool grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure);
 /* Writes only row_start and rows of the result. */

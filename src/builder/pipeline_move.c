@@ -56,7 +56,7 @@ grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace)
 	if (rows > p->build->on_disk)
 		rows = p->build->on_disk;
 	return spec->may_move && spec->near.k == 0 && grn_pipeline_cells(m) >= 2 &&
-		rows + p->work.kept_bytes + grn_pipeline_place_result(p, NULL, NULL).result_bytes + workspace > limit;
+		rows + p->work.kept_bytes + grn_pipeline_place_result(p, NULL).bytes + workspace > limit;
 }
 
 bool

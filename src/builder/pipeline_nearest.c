@@ -38,7 +38,7 @@ typedef struct NearestLists
 static uint64_t
 bytes_of_chunks(const NearestLists *f, uint64_t nchunks)
 {
-	return grn_pipeline_place_result(f->p, NULL, NULL).result_bytes + nchunks * CHUNK_ITEMS * sizeof(GrnNear);
+	return grn_pipeline_place_result(f->p, NULL).bytes + nchunks * CHUNK_ITEMS * sizeof(GrnNear);
 }
 
 /* Whether a node is in its own list: it has several rows. */
@@ -196,7 +196,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	out = grn_pipeline_need(p, GRN_SEG_RESULT, bytes_of_chunks(&f, 0), failure);
 	if (!out)
 		return false;
-	p->out = grn_pipeline_place_result(p, out, NULL);
+	p->out = grn_pipeline_place_result(p, out);
 	/* Without a farthest distance the size of all lists is known. */
 	if (isinf(spec->farthest))
 		p->build->host->expect(p->build->host->ctx, GRN_SEG_RESULT,

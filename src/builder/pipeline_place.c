@@ -270,7 +270,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	char	   *work;
 
 	place.row_bytes = p->plan.regime == GRN_ROUNDED ? grn_own_item_bytes(GRN_FORM_ROUNDED, all.dim) : all.row_bytes;
-	place.rounding = grn_rounded_layout(all.dim);
+	place.rounding = grn_own_layout(GRN_FORM_ROUNDED, all.dim);
 	place.piece = (uint32_t) (GRN_PREFETCH_PIECE / place.row_bytes + 1);
 	if (place.piece > n / place.cells / PIECES)
 		place.piece = (uint32_t) (n / place.cells / PIECES);

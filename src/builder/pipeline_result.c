@@ -9,9 +9,9 @@
 #include "graph/arena.h"
 
 GrnResultArrays
-grn_pipeline_place_result(const GrnPipeline *p, void *result, void *codes)
+grn_pipeline_place_result(const GrnPipeline *p, void *segment)
 {
-	return grn_result_arrays(p->result, p->build->n, p->rows.dim, p->build->spec->near.k > 0, result, codes);
+	return grn_result_arrays(p->result, p->build->n, p->rows.dim, p->build->spec->near.k > 0, segment);
 }
 
 /* Copies a vertex's list, in node ids, and the vertex's code to the arrays of its node. */
@@ -203,18 +203,14 @@ bool
 grn_pipeline_write_result(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GrnResultArrays bytes = grn_pipeline_place_result(p, NULL, NULL);
 	uint32_t	dims = grn_code_dims(r->shape);
 	void	   *out;
-	void	   *codes = NULL;
 
 	grn_finish_order(&p->finish);
-	out = grn_pipeline_need(p, GRN_SEG_RESULT, bytes.result_bytes, failure);
-	if (out != NULL && bytes.codes_bytes > 0)
-		codes = grn_pipeline_need(p, GRN_SEG_CODES, bytes.codes_bytes, failure);
-	if (out == NULL || (bytes.codes_bytes > 0 && codes == NULL))
+	out = grn_pipeline_need(p, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL).bytes, failure);
+	if (out == NULL)
 		return false;
-	p->out = grn_pipeline_place_result(p, out, codes);
+	p->out = grn_pipeline_place_result(p, out);
 	if (r->centered)
 		memcpy(p->out.center, p->center, p->rows.dim * sizeof(float));
 	if (dims > 0)

@@ -20,7 +20,7 @@
  *   <---------------- PHASE, BEAT ...
  *   <------ NEED(segment, bytes) ----   workspace, results, codes; the builder may send NEED
  *   EXTENT ... GRANT --------------->   long before it waits for GRANT
- *   <----------------------- WRITTEN    RESULT and CODES are final; of an index alone
+ *   <----------------------- WRITTEN    RESULT is final; of an index alone
  *   <------------------------- DONE     (GrnBuildResult)
  *   EXTENT(LISTS) ... GROUP -------->   lists to put into groups
  *   <----------------- BEAT, GROUPED
@@ -63,7 +63,6 @@ typedef enum GrnSegment
 	GRN_SEG_ORDER,				/* uint32 [n]: for each rank by heap TID, the row's number in
 								 * VECTORS */
 	GRN_SEG_RESULT,				/* see GrnResultArrays */
-	GRN_SEG_CODES,				/* see GrnResultArrays */
 	GRN_SEG_WORK,				/* the builder's own workspace */
 	GRN_SEG_LISTS,				/* see GrnLists */
 	/* The segments from here on belong to the leader alone; the builder never maps them. */
@@ -220,7 +219,7 @@ grn_result_layout(GrnLayout *layout, const GrnBuildSpec *spec, const GrnBuildRes
 }
 
 /*
- * The arrays of RESULT and CODES after a build of n rows, with m = nodes.  Node ids follow the
+ * The arrays of RESULT after a build of n rows, with m = nodes.  Node ids follow the
  * order of pages, the order of records on disk.  An index has no near arrays.  A build of lists of
  * nearest rows has only the near arrays, row_start and rows.  Arrays that a result lacks are NULL.
  */
@@ -238,24 +237,22 @@ typedef struct GrnResultArrays
 	uint32_t   *near_count;		/* [m] number of items in the list */
 	GrnNear    *near;			/* [near_items] with the ids of nodes, nearest first.  Some items
 								 * belong to no list.  A node with several rows is in its own list. */
-	uint64_t	result_bytes;	/* bytes of RESULT */
 	uint8_t    *codes;			/* [m][code_bytes] */
 	GrnFactor  *factors;		/* [m] */
 	float	   *codec;			/* mean, then basis: grn_codec_floats() */
-	uint64_t	codes_bytes;	/* bytes of CODES; 0: no codes */
+	uint64_t	bytes;			/* bytes of RESULT */
 } GrnResultArrays;
 
 /*
  * Places the arrays of a build of `rows` rows by the numbers of its result.  near: the build makes
- * lists of nearest rows.  result, codes: the segments, or NULL, for the bytes alone.  The bytes are
- * GRN_NO_SIZE if the numbers are too large.
+ * lists of nearest rows.  segment: RESULT, or NULL, for the bytes alone, which are GRN_NO_SIZE if
+ * the numbers are too large.
  */
 static inline GrnResultArrays
-grn_result_arrays(const GrnBuildResult *r, uint64_t rows, uint32_t dim, bool near, void *result, void *codes)
+grn_result_arrays(const GrnBuildResult *r, uint64_t rows, uint32_t dim, bool near, void *segment)
 {
 	GrnResultArrays at = {0};
-	GrnArena	a = {result, 0};
-	GrnArena	c = {codes, 0};
+	GrnArena	a = {segment, 0};
 
 	if (near)
 	{
@@ -275,14 +272,13 @@ grn_result_arrays(const GrnBuildResult *r, uint64_t rows, uint32_t dim, bool nea
 		at.center = grn_take(&a, dim, sizeof(float));
 	if (near)
 		at.near = grn_take(&a, r->near_items, sizeof(GrnNear));
-	at.result_bytes = a.used;
 	if (grn_code_bytes(r->shape) > 0)
 	{
-		at.codes = grn_take(&c, r->nodes, grn_code_bytes(r->shape));
-		at.factors = grn_take(&c, r->nodes, sizeof(GrnFactor));
-		at.codec = grn_take(&c, grn_codec_floats(dim, grn_code_dims(r->shape)), sizeof(float));
+		at.codes = grn_take(&a, r->nodes, grn_code_bytes(r->shape));
+		at.factors = grn_take(&a, r->nodes, sizeof(GrnFactor));
+		at.codec = grn_take(&a, grn_codec_floats(dim, grn_code_dims(r->shape)), sizeof(float));
 	}
-	at.codes_bytes = c.used;
+	at.bytes = a.used;
 	return at;
 }
 
@@ -350,7 +346,7 @@ typedef enum GrnMsgType
 	GRN_MSG_DONE,				/* result */
 	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
 	GRN_MSG_RELEASED,			/* the builder has unmapped the last build's memory */
-	GRN_MSG_WRITTEN,			/* RESULT and CODES are final; the builder now measures recall */
+	GRN_MSG_WRITTEN,			/* RESULT is final; the builder now measures recall */
 	GRN_MSG_GROUPED				/* LISTS has the groups; arg0: microseconds that they took */
 } GrnMsgType;
 

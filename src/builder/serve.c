@@ -339,7 +339,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 			/* The EXTENTs before are mapped already, and need() waits for their bytes. */
 			break;
 		case GRN_MSG_GROUP:
-			s->to_group = (GrnGroupRequest) {&s->spec, &s->result, s->segments[GRN_SEG_CODES].base,
+			s->to_group = (GrnGroupRequest) {&s->spec, &s->result, s->job.n, s->segments[GRN_SEG_RESULT].base,
 											 s->segments[GRN_SEG_LISTS].base, s->segments[GRN_SEG_LISTS].mapped};
 			s->group = true;
 			break;
@@ -443,7 +443,10 @@ take_build(Server *s)
 			violation(s, "an order that names rows that do not exist");
 }
 
-/* Sends NEED for memory that was not requested before. */
+/*
+ * Sends NEED for memory that was not requested before, even if the segment is long enough, because
+ * the leader takes the length of a result from NEED.
+ */
 static void
 request_memory(Server *s, GrnSegment segment, uint64_t bytes)
 {
@@ -452,7 +455,7 @@ request_memory(Server *s, GrnSegment segment, uint64_t bytes)
 	bool		known;
 
 	pthread_mutex_lock(&s->mutex);
-	known = bytes > seg->reserved || bytes <= seg->requested || bytes <= seg->mapped;
+	known = bytes > seg->reserved || bytes <= seg->requested;
 	if (!known)
 		seg->requested = bytes;
 	pthread_mutex_unlock(&s->mutex);

@@ -288,13 +288,12 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	Segments	s = {.memory_left = (uint64) maintenance_work_mem * 1024};
 	uint64		of_row = grnnd_row_bytes(b->attrs);
 	uint64		chunk = grnnd_chunk_rows(b->row_bytes);
-	GrnBuildResult r = {.nodes = (uint32) rows, .degree = layout->degree, .shape = layout->shape,
+	GrnBuildResult r = {.nodes = (uint32) rows, .degree = layout->degree,
 		.centered = grn_has_center(layout->form, rows)};
 	GrnRows		like = {.dim = b->dim, .form = (GrnForm) b->spec.form};
 	GrnGraphParams params = b->spec.params;
 	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centered = r.centered};
 	GrnCodeCosts costs;
-	GrnResultArrays arrays;
 	GrnWork		work;
 
 	for (uint64 n = chunk; n < rows + chunk; n += chunk)
@@ -312,9 +311,9 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	grn_default_params(&params, b->dim, rows);
 	if (b->spec.device != GRN_DEVICE_GPU)
 		grow(&s, GRN_SEG_WORK, work.kept_bytes + grn_rnnd_bytes(&params, rows, grn_copied_dims(&like)));
-	arrays = grn_result_arrays(&r, rows, b->dim, false, NULL, NULL);
-	grow(&s, GRN_SEG_RESULT, arrays.result_bytes);
-	grow(&s, GRN_SEG_CODES, arrays.codes_bytes);
+	grow(&s, GRN_SEG_RESULT, grn_result_arrays(&r, rows, b->dim, false, NULL).bytes);
+	r.shape = layout->shape;
+	grow(&s, GRN_SEG_RESULT, grn_result_arrays(&r, rows, b->dim, false, NULL).bytes);
 	grow(&s, GRN_SEG_ATTRS, rows * of_row + filter_bytes);
 	return s;
 }

@@ -136,7 +136,7 @@ say_anything(void)
 static void
 spoil(GrnBuildResult *r)
 {
-	uint64_t	words = at.result_bytes / 4;
+	uint64_t	words = at.bytes / 4;
 
 	for (uint64_t i = any(3); i > 0; i--)
 	{
@@ -317,13 +317,10 @@ build(uint64_t n, GrnBuildResult *r)
 	r->on_gpu = spec.device != GRN_DEVICE_CPU && (is("gpu") || strncmp(fault, "park", 4) == 0);
 	r->norm_unit = 1;
 	r->params = spec.params;
-	at = grn_result_arrays(r, n, spec.dim, near, NULL, NULL);
+	at = grn_result_arrays(r, n, spec.dim, near, NULL);
 	if (!is("no_result"))
-		need(GRN_SEG_RESULT, at.result_bytes);
-	if (at.codes_bytes > 0)
-		need(GRN_SEG_CODES, at.codes_bytes);
-	at = grn_result_arrays(r, n, spec.dim, near, is("no_result") ? malloc(at.result_bytes) : base[GRN_SEG_RESULT],
-						   base[GRN_SEG_CODES]);
+		need(GRN_SEG_RESULT, at.bytes);
+	at = grn_result_arrays(r, n, spec.dim, near, is("no_result") ? malloc(at.bytes) : base[GRN_SEG_RESULT]);
 	ids = at.ids;
 	counts = at.counts;
 	row_start = at.row_start;

@@ -64,8 +64,8 @@ typedef struct Leader
 	bool		rounded;		/* graph and codes are of rows rounded to bytes */
 	uint64_t	on_disk;		/* bytes of rows that memory does not hold, as the builder is told */
 	uint64_t	withhold_ms;	/* before the first GRANT */
-	bool		withhold_codes; /* no memory for codes */
-	uint64_t	codes_needed;	/* then: bytes that were asked for */
+	bool		withhold_codes; /* no memory in RESULT for codes, */
+	uint64_t	codes_needed;	/* of which so many bytes were asked for */
 	bool		no_memory;		/* behind what is granted for the workspace */
 } Leader;
 
@@ -300,14 +300,13 @@ converse(Leader *l, uint64_t limit_ms)
 				strcpy(l->notice, msg.u.say.text);
 				break;
 			case GRN_MSG_NEED:
-				CHECK(msg.arg[0] == GRN_SEG_WORK || msg.arg[0] == GRN_SEG_RESULT ||
-					  msg.arg[0] == GRN_SEG_CODES, "%d", (int) msg.arg[0]);
+				CHECK(msg.arg[0] == GRN_SEG_WORK || msg.arg[0] == GRN_SEG_RESULT, "%d", (int) msg.arg[0]);
 				while (l->withhold_ms > 0)
 				{
 					usleep(10000);
 					l->withhold_ms -= l->withhold_ms < 10 ? l->withhold_ms : 10;
 				}
-				if (l->withhold_codes && msg.arg[0] == GRN_SEG_CODES)
+				if (l->withhold_codes && msg.arg[0] == GRN_SEG_RESULT && l->mapped[GRN_SEG_RESULT] > 0)
 				{
 					l->codes_needed = msg.arg[1];
 					break;
@@ -479,8 +478,7 @@ send_rows(Leader *l, uint32_t n, uint32_t dim, FillFn fill, uint32_t step)
 static inline GrnResultArrays
 built_by(const Leader *l)
 {
-	return grn_result_arrays(&l->last.u.result, l->n, l->spec.dim, false, l->base[GRN_SEG_RESULT],
-							 l->base[GRN_SEG_CODES]);
+	return grn_result_arrays(&l->last.u.result, l->n, l->spec.dim, false, l->base[GRN_SEG_RESULT]);
 }
 
 static inline const void *
@@ -639,7 +637,7 @@ check_codes(const Leader *l)
 	GrnFactor	factor;
 	uint32_t	dim = l->spec.dim;
 	float		x[GRN_MOST_DIMS];
-	GrnLayout	rounding = grn_rounded_layout(dim);
+	GrnLayout	rounding = grn_own_layout(GRN_FORM_ROUNDED, dim);
 	char	   *item = calloc(1, grn_own_item_bytes(rounding.form, dim));
 
 	CHECK(bytes > 0 && grn_shape_sound(r->shape), "%zu", bytes);

@@ -147,8 +147,8 @@ test_late_extent(void)
 	CHECK(converse(&l, LIMIT_MS), "no answer");
 	CHECK(l.last.type == GRN_MSG_DONE && l.codes_needed > 0, "message %u, %d bytes for codes", l.last.type,
 		  (int) l.codes_needed);
-	grow(&l, GRN_SEG_CODES, l.codes_needed);
-	say(&l, GRN_MSG_GRANT, GRN_SEG_CODES, l.mapped[GRN_SEG_CODES]);
+	grow(&l, GRN_SEG_RESULT, l.codes_needed);
+	say(&l, GRN_MSG_GRANT, GRN_SEG_RESULT, l.mapped[GRN_SEG_RESULT]);
 	say(&l, GRN_MSG_RELEASE, 0, 0);
 	CHECK(converse(&l, LIMIT_MS), "not released");
 	CHECK(l.last.type == GRN_MSG_DONE, "%s", l.last.u.say.text);

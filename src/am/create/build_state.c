@@ -18,8 +18,7 @@
 
 /* Address space for the builder's workspace and results, in bytes a row. */
 #define WORK_BYTES_PER_ROW 16384
-#define RESULT_BYTES_PER_ROW 512
-#define CODES_BYTES_PER_ROW 256
+#define RESULT_BYTES_PER_ROW 768
 /*
  * Bytes a row and filter column: in ATTRS a signature and the rank of a list's entry, in LISTS the
  * entry's node, places and part of a group.  For arrays each element has a list entry of its own.
@@ -192,9 +191,7 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 											   elements * sizeof(uint32));
 	}
 	max[GRN_SEG_ORDER] = segment_bytes(build, sizeof(uint32));
-	max[GRN_SEG_RESULT] = segment_bytes(build, RESULT_BYTES_PER_ROW +
-										build->spec.near.k * sizeof(GrnNear));
-	max[GRN_SEG_CODES] = segment_bytes(build, CODES_BYTES_PER_ROW);
+	max[GRN_SEG_RESULT] = segment_bytes(build, RESULT_BYTES_PER_ROW + build->spec.near.k * sizeof(GrnNear));
 	max[GRN_SEG_WORK] = segment_bytes(build, WORK_BYTES_PER_ROW + build->dim * sizeof(float));
 	build->map = grnnd_mapping_create(max, memory, setting);
 }

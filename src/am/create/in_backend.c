@@ -144,7 +144,7 @@ void
 grnnd_group_in_backend(GrnndBuild *build)
 {
 	const GrnndMapping *map = build->map;
-	const GrnGroupRequest request = {&build->spec, &build->builder.result, map->base[GRN_SEG_CODES],
+	const GrnGroupRequest request = {&build->spec, &build->builder.result, build->rows, map->base[GRN_SEG_RESULT],
 		map->base[GRN_SEG_LISTS], map->size[GRN_SEG_LISTS]};
 	GrnParallel alone = {.nworkers = 1, .run = run_loop};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd groups", ALLOCSET_DEFAULT_SIZES);

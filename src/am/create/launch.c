@@ -343,37 +343,31 @@ grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint)
 static void
 grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 {
-	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_CODES && segment != GRN_SEG_WORK)
+	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_WORK)
 		invalid_message(b, "memory wanted for an unknown purpose");
-	b->needed[segment] = Max(b->needed[segment], bytes);
-	if (b->on_need && segment != GRN_SEG_WORK)
-		b->on_need((GrnSegment) segment, bytes);
+	if (segment == GRN_SEG_RESULT)
+		b->result_needed = Max(b->result_needed, bytes);
+	if (b->on_need && segment == GRN_SEG_RESULT)
+		b->on_need(bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
 	send_numbers(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
 }
 
 /*
- * Allocates a piece of the segments that the leader will read, so that messages are handled between
+ * Allocates a piece of RESULT, which the leader will read, so that messages are handled between
  * pieces.  The workspace is allocated by the threads that touch it.  Returns false if all is
  * allocated.
  */
 static bool
 allocate_piece(GrnndBuilder *b)
 {
-	static const GrnSegment segments[] = {GRN_SEG_RESULT, GRN_SEG_CODES};
+	uint64		from = b->result_allocated;
 
-	for (int i = 0; i < lengthof(segments); i++)
-	{
-		GrnSegment	segment = segments[i];
-		uint64		from = b->allocated[segment];
-
-		if (from >= b->needed[segment])
-			continue;
-		b->allocated[segment] = Min(b->needed[segment], from + ALLOCATE_PIECE);
-		grnnd_mapping_populate(b->map, segment, from, b->allocated[segment]);
-		return true;
-	}
-	return false;
+	if (from >= b->result_needed)
+		return false;
+	b->result_allocated = Min(b->result_needed, from + ALLOCATE_PIECE);
+	grnnd_mapping_populate(b->map, GRN_SEG_RESULT, from, b->result_allocated);
+	return true;
 }
 
 /*

@@ -28,8 +28,7 @@ typedef struct GrnndBuilder
 	bool		hello;			/* HELLO has come */
 	bool		no_gpu;			/* the builder has reported that no GPU is usable */
 	bool		done;			/* DONE has come; result is filled */
-	bool		written;		/* RESULT and CODES are written; the builder may still measure
-								 * recall */
+	bool		written;		/* RESULT is written; the builder may still measure recall */
 	bool		waiting;		/* a message is due: from START to DONE, or until RELEASED or
 								 * GROUPED */
 	bool		grouping;		/* has been told GROUP, and has not said GROUPED yet */
@@ -38,13 +37,12 @@ typedef struct GrnndBuilder
 	bool		killed;			/* killed by the leader, but not reaped yet */
 	uint64		rows_announced; /* rows of the last ROWS */
 	uint64		rows_begun;		/* rows of BUILD; 0: not begun */
-	uint64		needed[GRN_NSEGMENTS];	/* bytes that the builder has requested */
-	uint64		allocated[GRN_NSEGMENTS];	/* bytes that the leader has allocated for its own
-											 * reading */
+	uint64		result_needed;	/* bytes of RESULT that the builder has requested, */
+	uint64		result_allocated;	/* and that the leader has allocated */
 	uint64		phase[3];		/* the last PHASE: GrnPhase, done, total */
-	/* Called at every BEAT, and at every NEED of RESULT and CODES; may be NULL. */
+	/* Called at every BEAT, and at every NEED of RESULT; may be NULL. */
 	void		(*on_beat) (struct GrnndBuilder *builder);
-	void		(*on_need) (GrnSegment segment, uint64 bytes);
+	void		(*on_need) (uint64 bytes);
 	GrnBuildResult result;
 } GrnndBuilder;
 
@@ -65,7 +63,7 @@ extern void grnnd_builder_connect(GrnndBuilder *builder, char *connection);
 /* Sends BUILD and waits for the result, which is grnnd_builder_begin() and await_end(). */
 extern PGDLLEXPORT void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
 extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
-/* Waits until RESULT and CODES are written. */
+/* Waits until RESULT is written. */
 extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
 /*

@@ -24,7 +24,8 @@
 #endif
 
 static const char *const segment_names[GRN_NSEGMENTS] = {
-	"vectors", "order", "result", "codes", "workspace", "heap TIDs", "filter columns"
+	[GRN_SEG_VECTORS] = "vectors",[GRN_SEG_ORDER] = "order",[GRN_SEG_RESULT] = "result",[GRN_SEG_WORK] = "workspace",
+	[GRN_SEG_LISTS] = "lists",[GRN_SEG_TIDS] = "heap TIDs",[GRN_SEG_ATTRS] = "filter columns"
 };
 
 static uint64

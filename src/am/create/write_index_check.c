@@ -24,9 +24,9 @@ grnnd_bad_result(const char *what)
 GrnResultArrays
 grnnd_result_arrays(const GrnndMapping *map, const GrnBuildResult *r, uint64 rows, uint32 dim, bool near)
 {
-	GrnResultArrays at = grn_result_arrays(r, rows, dim, near, map->base[GRN_SEG_RESULT], map->base[GRN_SEG_CODES]);
+	GrnResultArrays at = grn_result_arrays(r, rows, dim, near, map->base[GRN_SEG_RESULT]);
 
-	if (at.result_bytes > map->size[GRN_SEG_RESULT] || at.codes_bytes > map->size[GRN_SEG_CODES])
+	if (at.bytes > map->size[GRN_SEG_RESULT])
 		grnnd_bad_result("an array lies outside its segment");
 	return at;
 }

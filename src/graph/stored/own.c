@@ -213,10 +213,9 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 }
 
 GrnLayout
-grn_rounded_layout(uint32_t dim)
+grn_own_layout(GrnForm form, uint32_t dim)
 {
-	return (GrnLayout) {.dim = dim, .form = GRN_FORM_ROUNDED,
-						.vec_bytes = (uint32_t) grn_form_bytes(GRN_FORM_ROUNDED, dim)};
+	return (GrnLayout) {.dim = dim, .form = form, .vec_bytes = (uint32_t) grn_form_bytes(form, dim)};
 }
 
 void

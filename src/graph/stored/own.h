@@ -66,8 +66,8 @@ grn_own_item_bytes(GrnForm form, uint32_t dim)
 	return ((grn_form_bytes(form, dim) + 3) & ~(size_t) 3) + sizeof(float);
 }
 
-/* The layout for grn_own_item_make() with GRN_FORM_ROUNDED. */
-extern GrnLayout grn_rounded_layout(uint32_t dim);
+/* A layout of own vectors alone, without a center, for the functions of this file. */
+extern GrnLayout grn_own_layout(GrnForm form, uint32_t dim);
 extern void grn_own_item_make(const GrnLayout *l, const float *x, void *item);
 static inline float
 grn_own_item_error(GrnForm form, uint32_t dim, const void *item)
