@@ -21,7 +21,10 @@
 #include "graph/stored/navigable.h"
 #include "graph/stored/prune.h"
 
-/* Nodes that may link to an unreachable node, at most. */
+/*
+ * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half and
+ * twice (12,000 sentences and image patches, a third inserted, three quarters deleted).
+ */
 #define MAX_FROM 4
 /*
  * A node left with fewer neighbors searches for new neighbors. 19 of 20 of 12,000 sentences
