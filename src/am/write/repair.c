@@ -22,8 +22,8 @@
 #include "graph/stored/prune.h"
 
 /*
- * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half and
- * twice (12,000 sentences and image patches, a third inserted, three quarters deleted).
+ * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half
+ * and twice (12,000 sentences and image patches, a third inserted, three quarters deleted).
  */
 #define MAX_FROM 4
 /*
