@@ -95,6 +95,7 @@ grnnd_begin_search(IndexScanDesc scan)
 		.metric = ix->key.metric,
 		.ef = so->width.ef * grnnd_beam(ix),
 		.ef_exact = so->width.ef_exact,
+		.wanted = (uint32_t) Min(so->width.wanted, so->width.ef_exact),
 		.resumable = so->asked.iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->asked.memory_limit,
 		.dead_limit = DEAD_LIMIT(so->width.ef * grnnd_beam(ix)),

@@ -53,7 +53,7 @@ SELECT rows BETWEEN 500 AND 600 AS stopped FROM fetched(6000);
 RESET grnnd.iterative_scan;
 SELECT rows BETWEEN 300 AND 600 AS stopped, disordered FROM fetched(6000);
 SET grnnd.max_scan_tuples = 1;
-SELECT rows BETWEEN 40 AND 60 AS stopped, disordered FROM fetched(6000);
+SELECT rows BETWEEN 40 AND 80 AS stopped, disordered FROM fetched(6000);
 SET work_mem = '64kB';
 SET grnnd.max_scan_tuples = 4000;
 SELECT rows BETWEEN 50 AND 1000 AS stopped, disordered FROM fetched(6000);

@@ -388,7 +388,7 @@ static inline GrnSearch *
 begin(World *w, uint32_t query, uint32_t ef, bool resumable, size_t limit, bool keep)
 {
 	GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(w->metric),
-		.ef = ef, .ef_exact = ef, .resumable = resumable, .memory_limit = limit, .keep_vectors = keep};
+		.ef = ef, .ef_exact = ef, .wanted = 10, .resumable = resumable, .memory_limit = limit, .keep_vectors = keep};
 	GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N + query));
 	uint32_t	entry = 0;
 

@@ -23,7 +23,7 @@ recall_by_metric_and_format(void)
 				r = recall(w, 64, &visits);
 				/* inner product of rows that all point one way: hardest */
 				CHECK(r >= (metric == GRN_IP ? 0.95 : 0.97), "metric %d format %d codes %d: %.3f", metric, format, codes, r);
-				CHECK(codes ? visits < 110 : visits < 700, "metric %d codes %d: %.1f visits",
+				CHECK(codes ? visits < (metric == GRN_L1 ? 250 : 110) : visits < 700, "metric %d codes %d: %.1f visits",
 					  metric, codes, visits);
 				free_world(w);
 			}
@@ -127,44 +127,81 @@ small_lists(void)
 }
 
 /*
- * A run over estimates ends with no candidate whose estimate is below the ef-th least distance
- * found, unless it has found 1.5 ef.  So it misses fewer of the ef nearest than ef visits would.
+ * The estimate that bounds a run with n nodes found: usual for the ef-th, or possible for the
+ * wanted-th.
+ */
+static double
+bound_of(World *w, GrnSearch *s, uint32_t n, uint32_t ef, uint32_t wanted)
+{
+	const GrnFound *found = grn_search_found(s);
+	double		sum[5] = {0};
+	double		slope;
+	double		error;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		double		d = found[i].distance;
+		float		e;
+
+		grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors, &found[i].id, 1, &e);
+		sum[0] += d / n;
+		sum[1] += e / n;
+		sum[2] += d * d / n;
+		sum[3] += d * e / n;
+		sum[4] += (double) e * e / n;
+	}
+	slope = (sum[3] - sum[0] * sum[1]) / (sum[2] - sum[0] * sum[0]);
+	error = sqrt(sum[4] - sum[1] * sum[1] - slope * (sum[3] - sum[0] * sum[1]));
+	return sum[1] + fmax(slope * (found[ef - 1].distance - sum[0]) + error,
+						 slope * (found[wanted - 1].distance - sum[0]) + 3 * error);
+}
+
+/*
+ * A run over estimates ends with no candidate whose estimate is usual for the ef-th least distance
+ * found or possible for the wanted-th, unless it has found 6 ef.  A surrogate's estimates have
+ * another unit than its distances.
  */
 static void
 runs_allow_for_errors_of_estimates(void)
 {
-	World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, true);
+	static const int metrics[] = {GRN_L2, GRN_L1};
 	uint32_t	ef = 40;
-	uint32_t	limited = 0;
-	uint32_t	more = 0;
 
-	for (uint32_t q = 0; q < QUERIES; q++)
+	for (int m = 0; m < 2; m++)
 	{
-		GrnSearch  *s = begin(w, q, ef, false, 0, false);
-		uint32_t	n = grn_search_run(s);
-		const GrnFound *found = grn_search_found(s);
-		bool		seen[N] = {false};
+		World	   *w = make_world(metrics[m], 24, GRN_FORM_F32, true);
+		uint32_t	limited = 0;
+		uint32_t	more = 0;
 
-		CHECK(n >= ef && n <= ef + ef / 2 + 8, "%u found", n);
-		more += n > ef;
-		for (uint32_t i = 0; i < n; i++)
-			seen[found[i].id] = true;
-		for (uint32_t i = 0; i < n && n < ef + ef / 2; i++)
+		for (uint32_t q = 0; q < QUERIES; q++)
 		{
-			uint32_t	id = found[i].id;
-			float		estimate[DEGREE];
+			GrnSearch  *s = begin(w, q, ef, false, 0, false);
+			uint32_t	n = grn_search_run(s);
+			const GrnFound *found = grn_search_found(s);
+			double		bound = bound_of(w, s, n, ef, m == 0 ? 10 : ef);
+			bool		seen[N] = {false};
 
-			limited += i == 0;
-			grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors,
-							 w->graph[id], w->counts[id], estimate);
-			for (uint32_t e = 0; e < w->counts[id]; e++)
-				CHECK(seen[w->graph[id][e]] || estimate[e] >= found[ef - 1].distance,
-					  "query %u: %g is below %g", q, estimate[e], found[ef - 1].distance);
+			CHECK(n >= ef && n <= 6 * ef + 8, "%u found", n);
+			more += n > ef;
+			for (uint32_t i = 0; i < n; i++)
+				seen[found[i].id] = true;
+			for (uint32_t i = 0; i < n && n < 6 * ef; i++)
+			{
+				uint32_t	id = found[i].id;
+				float		estimate[DEGREE];
+
+				limited += i == 0;
+				grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors,
+								 w->graph[id], w->counts[id], estimate);
+				for (uint32_t e = 0; e < w->counts[id]; e++)
+					CHECK(seen[w->graph[id][e]] || estimate[e] >= bound - 1e-4 * fabs(bound),
+						  "query %u: %g is below %g", q, estimate[e], bound);
+			}
+			grn_search_end(s);
 		}
-		grn_search_end(s);
+		CHECK(more > QUERIES / 2 && limited > QUERIES / 2, "%u visited more than ef, %u ended before 6 ef", more, limited);
+		free_world(w);
 	}
-	CHECK(more > QUERIES / 2 && limited > QUERIES / 2, "%u visited more than ef, %u ended before 1.5 ef", more, limited);
-	free_world(w);
 }
 
 /* Dead nodes among the near ones do not make such a run look for more than ef results. */
@@ -313,7 +350,7 @@ resumable_changes_nothing(void)
 		grn_search_end(c);
 	}
 	/* nearly every visit was asked for before, and not many times more */
-	CHECK(w->prefetched > QUERIES * 30 && w->prefetched < QUERIES * 100, "%llu",
+	CHECK(w->prefetched > QUERIES * 30 && w->prefetched < QUERIES * 120, "%llu",
 		  (unsigned long long) w->prefetched);
 	free_world(w);
 }

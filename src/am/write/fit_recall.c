@@ -384,6 +384,7 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 				.metric = f->ix.key.metric,
 				.ef = widths[point] * grnnd_beam(&f->ix),
 				.ef_exact = widths[point],
+				.wanted = (uint32_t) ks[0],
 				.dead_limit = DEAD_LIMIT
 			};
 			GrnSearch  *s = grn_search_begin(&params, &f->store.base, q->x);

@@ -24,32 +24,145 @@ grn_add_found(GrnSearch *s, const GrnFound *found)
 
 	reserve(s, &r->found, sizeof(GrnFound), r->n, r->n + 1, &r->room);
 	r->found[r->n++] = *found;
-	if (r->farthest != NULL)
-		keep_least(r->farthest, s->p.ef_exact, (uint32_t) r->n - 1, found->distance);
 }
 
 /* ---- the end of a run over estimates ---- */
 
 /*
- * The list keeps the candidates with the least estimates.  An estimate has an error, so the list
- * of ef candidates lacks some of the ef nearest rows.  hnsw, whose ef_search users know, keeps a
- * list of exact distances.  With ef_exact a search therefore keeps a longer list.  Its run expands
- * the first ef candidates, and further ones while their estimates are below the ef_exact-th least
- * distance found.  The larger the errors, the more candidates have such estimates; without errors
- * the run visits ef nodes.
+ * The list keeps the candidates with the least estimates.  An estimate has an error, so the ef
+ * candidates lack some of the ef nearest rows.  hnsw, whose ef_search users know, keeps a list of
+ * exact distances.  With ef_exact a search therefore goes on behind the first ef candidates, as
+ * long as estimates are usual for one of the ef_exact nearest rows found, or possible for one of
+ * the wanted rows, and up to MOST_VISITS times ef_exact.  Distances and estimates of the nodes
+ * found have a line of regression.  The line gives the mean estimate at a distance, and the nodes
+ * give the standard deviation of estimates from the line.  So estimates may have another unit than
+ * distances, as a surrogate's have.  The larger the errors, the more candidates are visited.
  *
- * LONGEST_LIST, for each of ef_exact: sets of 8,000 rows (test/bench/anydata) visit 1.3 to 1.5 ef.
- * With 2 they visit up to 1.8 ef and find as much at the same number of visits; with 1 they miss
- * 1.2 to 2.3 times as many rows at the same ef.
+ * USUAL and POSSIBLE are standard deviations above the mean estimate.  Sets of 20,000 rows
+ * (test/bench/decisions.md has half and twice of the three constants).
  */
-#define LONGEST_LIST 1.5
+#define USUAL 1
+#define POSSIBLE 3
+#define MOST_VISITS 6
 
-/* Do estimates stand for the distances by which the search's results are compared? */
 static bool
 is_bounded(const GrnSearch *s)
 {
 	return s->codes && s->p.ef_exact > 0 && !s->p.closed && s->p.filter == NULL &&
-		s->p.metric->surrogate_beam == 0 && !grn_codes_exact(s->p.codec);
+		!grn_codes_exact(s->p.codec);
+}
+
+/* By inner product estimates are bounds (DOUBT in search_visit.c), so they need no line. */
+static bool
+has_line(const GrnSearch *s)
+{
+	return s->query.code.what != GRN_ESTIMATE_IP;
+}
+
+static void
+begin_bound(GrnSearch *s)
+{
+	GrnSearchParams *p = &s->p;
+
+	/* a surrogate's own errors do not become smaller towards the nearest rows */
+	if (p->metric->surrogate_beam > 0 || p->wanted > p->ef_exact)
+		p->wanted = p->ef_exact;
+	if (p->wanted == 0)
+		p->wanted = (p->ef_exact + 3) / 4;
+	/* rejected candidates come back if the bound admits them */
+	s->once = !p->resumable;
+	p->resumable = true;
+	s->results.farthest = s->store->alloc(s->store, p->ef_exact * sizeof(float));
+	s->results.wanted = s->store->alloc(s->store, p->wanted * sizeof(float));
+}
+
+/* Room of the list before it grows. */
+static uint32_t
+first_room(const GrnSearch *s)
+{
+	uint32_t	room = s->results.farthest != NULL ? s->p.ef_exact + s->p.ef_exact / 2 : 0;
+
+	return room > s->p.ef ? room : s->p.ef;
+}
+
+/* Moves the bound after a node was found, the last of the results. */
+static void
+move_bound(GrnSearch *s, double estimate)
+{
+	Results    *r = &s->results;
+	Sums	   *sum = &r->sums;
+	uint32_t	before = (uint32_t) r->n - 1;
+	double		d = r->found[before].distance;
+
+	keep_least(r->farthest, s->p.ef_exact, before, (float) d);
+	keep_least(r->wanted, s->p.wanted, before, (float) d);
+	r->bound = r->farthest[0];
+	if (!has_line(s))
+		return;
+	sum->n++;
+	sum->d += d;
+	sum->e += estimate;
+	sum->dd += d * d;
+	sum->ee += estimate * estimate;
+	sum->de += d * estimate;
+	if (r->n >= s->p.ef_exact)
+	{
+		double		mean_d = sum->d / sum->n;
+		double		mean_e = sum->e / sum->n;
+		double		variance = sum->dd / sum->n - mean_d * mean_d;
+		double		both = sum->de / sum->n - mean_d * mean_e;
+		double		slope = variance > 0 ? both / variance : 0;
+		double		error2 = sum->ee / sum->n - mean_e * mean_e - slope * both;
+		double		error = error2 > 0 ? sqrt(error2) : 0;
+		double		usual = slope * (r->farthest[0] - mean_d) + USUAL * error;
+		double		possible = slope * (r->wanted[0] - mean_d) + POSSIBLE * error;
+
+		r->bound = (float) (mean_e + (usual > possible ? usual : possible));
+	}
+}
+
+/*
+ * No candidate is left on the list of a first run: takes rejected candidates within the bound.
+ * Returns true if there are any.
+ */
+static bool
+take_within_bound(GrnSearch *s)
+{
+	List	   *l = &s->list;
+	Keys	   *rejected = &s->rejected.heap;
+	uint32_t	listed = l->n;
+	size_t		n = rejected->n;
+
+	if (s->results.farthest == NULL || !has_line(s) || s->rejected.resumed || next_listed(s) != UINT64_MAX)
+		return false;
+	if (!l->grown)
+	{
+		uint64_t	room = (uint64_t) MOST_VISITS * s->p.ef_exact;
+		Key		   *keys;
+
+		if (s->p.max_visits > 0 && s->p.max_visits < room)
+			room = s->p.max_visits;
+		if (room <= l->room)
+			return false;
+		keys = s->store->alloc(s->store, room * sizeof(Key));
+
+		memcpy(keys, l->keys, l->n * sizeof(Key));
+		s->store->free(s->store, l->keys);
+		l->keys = keys;
+		l->room = (uint32_t) room;
+		l->grown = l->recheck = true;
+	}
+	rejected->n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (is_beyond(s, rejected->keys[i]))
+			rejected->keys[rejected->n++] = rejected->keys[i];
+		else
+			grn_offer(s, rejected->keys[i]);
+	if (l->n == listed)
+		return false;
+	if (s->store->prefetch != NULL)
+		grn_prefetch_ahead(s);
+	return true;
 }
 
 static void
@@ -63,7 +176,11 @@ expand_coded(GrnSearch *s, Key key)
 		return;
 	}
 	if (s->visit.now.state == GRN_NODE)
+	{
 		grn_add_found(s, &s->visit.now);
+		if (s->results.farthest != NULL)
+			move_bound(s, key_distance(key));
+	}
 	else
 	{
 		grn_forget_visit(s);
@@ -94,14 +211,9 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 		params->layout->code_bytes > 0;
 	s->p.closed = s->codes && params->closed;
 	grn_query_begin(s, q);
-	s->list.room = params->ef;
 	if (is_bounded(s))
-	{
-		uint32_t	longest = (uint32_t) (params->ef_exact * LONGEST_LIST);
-
-		s->results.farthest = store->alloc(store, params->ef_exact * sizeof(float));
-		s->list.room = longest > params->ef ? longest : params->ef;
-	}
+		begin_bound(s);
+	s->list.room = first_room(s);
 	s->list.keys = store->alloc(store, s->list.room * sizeof(Key));
 	while (size < 4 * (uint64_t) s->list.room && size < UINT32_C(1) << 20)
 		size *= 2;
@@ -114,7 +226,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	reserve(s, &s->results.found, sizeof(GrnFound), 0, room, &s->results.room);
 	if (s->p.closed)
 		s->closed.codes = store->alloc(store, (size_t) GRN_GATHER * params->layout->code_bytes);
-	if (params->resumable)
+	if (s->p.resumable)
 		reserve_keys(s, &s->rejected.heap, (size_t) room * params->layout->degree);
 	return s;
 }
@@ -198,6 +310,8 @@ expand_all(GrnSearch *s)
 	else
 		while (expand_list(s))
 		{
+			if (take_within_bound(s))
+				continue;
 			if (s->dead.n == 0 || s->results.n >= s->p.ef)
 				break;
 			if (grn_offer_entries(s) || grn_take_rejected(s))
@@ -217,7 +331,7 @@ grn_search_run(GrnSearch *s)
 	bool		resume = s->started;
 
 	s->results.n = 0;
-	if (resume && (!s->p.resumable || s->truncated))
+	if (resume && (s->once || !s->p.resumable || s->truncated))
 		return 0;
 	s->started = true;
 	if (s->codes)
@@ -241,6 +355,8 @@ grn_search_run(GrnSearch *s)
 	{
 		s->list.n = 0;
 		s->list.cursor = 0;
+		s->list.room = first_room(s);
+		s->list.grown = false;
 		grn_take_rejected(s);
 		if (s->list.n == 0 && s->dead.deferred.n > 0)
 			grn_expand_deferred(s);
@@ -286,7 +402,7 @@ grn_search_end(GrnSearch *s)
 		s->groups.middles.estimates, s->groups.middles.ids, s->groups.near.keys, s->groups.nearest,
 		s->groups.noted.ids, s->set.ids, s->set.nodes, s->entries.keys, s->dead.deferred.keys,
 		s->failing.heap.keys, s->failing.far.keys, s->failing.listings, s->failing.tested.ids,
-		s->results.found, s->results.farthest, s->copies.tids, s->copies.vectors, s->known.nodes,
+		s->results.found, s->results.farthest, s->results.wanted, s->copies.tids, s->copies.vectors, s->known.nodes,
 		s->known.links};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)

@@ -90,6 +90,8 @@ typedef struct GrnSearchParams
 	uint32_t	ef;				/* size of the candidate list (beam width), >= 1 */
 	uint32_t	ef_exact;		/* with codes: a run finds what a search by exact distances finds
 								 * with so many candidates, nearly (search.c); 0: ef alone counts */
+	uint32_t	wanted;			/* with ef_exact: number of nearest rows, at most ef_exact, that
+								 * errors of estimates should not hide; 0: a quarter of ef_exact */
 	bool		resumable;		/* keep candidates that fall off the list, for further runs */
 	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
 	bool		keep_vectors;	/* keep vectors and neighbor lists of expanded nodes (for inserts) */

@@ -76,6 +76,7 @@ typedef struct List
 	uint32_t	n;
 	uint32_t	room;			/* p.ef, or more if `farthest` bounds a run */
 	uint32_t	cursor;			/* all candidates before the cursor are expanded */
+	bool		grown;			/* it takes only candidates within Results.bound */
 	bool		recheck;		/* the list may lack expanded ids */
 	Key			offered[OFFERED_MEMORY];	/* slots by id: candidates offered lately that were
 											 * near enough for the list */
@@ -153,6 +154,17 @@ typedef struct Failing
 	uint64_t	nwrong;			/* visited nodes that failed although their signatures passed */
 } Failing;
 
+/* Sums over nodes found, of distances d and their estimates e (search.c). */
+typedef struct Sums
+{
+	double		n;
+	double		d;
+	double		e;
+	double		dd;
+	double		ee;
+	double		de;
+} Sums;
+
 /* Results of this run (search.c). */
 typedef struct Results
 {
@@ -161,6 +173,9 @@ typedef struct Results
 	size_t		room;
 	float	   *farthest;		/* [ef_exact] max-heap of the least distances found; NULL: the list
 								 * alone ends a run */
+	float	   *wanted;			/* [p.wanted] the same of fewer */
+	float		bound;			/* the run leaves out candidates with larger estimates */
+	Sums		sums;
 } Results;
 
 /* Parts of visited records, for results (search_visit.c). */
@@ -200,6 +215,7 @@ struct GrnSearch
 	GrnSearchParams p;
 	GrnStore   *store;
 	bool		codes;
+	bool		once;			/* the caller wants a single run, although p.resumable is set */
 	bool		started;		/* a run has begun before */
 	bool		truncated;
 	Query		query;
@@ -443,16 +459,18 @@ extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node);
 static inline Key
 list_bound(const GrnSearch *s)
 {
-	return s->list.n == s->list.room ? s->list.keys[s->list.n - 1] : UINT64_MAX;
+	if (s->list.n == s->list.room)
+		return s->list.keys[s->list.n - 1];
+	return s->list.grown ? make_key(s->results.bound, GRN_INVALID_ID >> 1) : UINT64_MAX;
 }
 
-/* True if ef_exact results are nearer than the estimate of this candidate (search.c). */
+/* True if this candidate is too far for a run that `farthest` bounds (search.c). */
 static inline bool
 is_beyond(const GrnSearch *s, Key key)
 {
 	const Results *r = &s->results;
 
-	return r->farthest != NULL && r->n >= s->p.ef_exact && key_distance(key) > r->farthest[0];
+	return r->farthest != NULL && r->n >= s->p.ef_exact && key_distance(key) > r->bound;
 }
 
 /* Keeps a candidate for further runs because the list has no room for it. */
