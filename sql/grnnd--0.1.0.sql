@@ -28,10 +28,6 @@ CREATE FUNCTION grnnd_internal_type_halfvec(internal) RETURNS internal
 CREATE FUNCTION grnnd_internal_type_sparsevec(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
--- (of the elements' roots, which is for L1 distance)
-CREATE FUNCTION grnnd_internal_type_sparsevec_roots(internal) RETURNS internal
-	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
-
 CREATE FUNCTION grnnd_internal_type_bit(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
@@ -58,7 +54,7 @@ CREATE FUNCTION grnnd_internal_metric_hamming(internal) RETURNS internal
 
 -- PostgreSQL calls these, and checks no privilege for such a call.
 REVOKE ALL ON FUNCTION grnnd_internal_handler(internal), grnnd_internal_type_vector(internal), grnnd_internal_type_halfvec(internal),
-	grnnd_internal_type_sparsevec(internal), grnnd_internal_type_sparsevec_roots(internal),
+	grnnd_internal_type_sparsevec(internal),
 	grnnd_internal_type_bit(internal), grnnd_internal_metric_l2(internal), grnnd_internal_metric_ip(internal),
 	grnnd_internal_metric_ip_angles(internal), grnnd_internal_metric_cosine(internal), grnnd_internal_metric_l1(internal),
 	grnnd_internal_metric_jaccard(internal), grnnd_internal_metric_hamming(internal)
@@ -90,7 +86,7 @@ BEGIN
 		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_l2'),
 		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_ip_angles'),
 		('sparsevec_cosine_ops', '', '%s.sparsevec', '<=>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_cosine'),
-		('sparsevec_l1_ops', '', '%s.sparsevec', '<+>', 'grnnd_internal_type_sparsevec_roots', 'grnnd_internal_metric_l2')
+		('sparsevec_l1_ops', '', '%s.sparsevec', '<+>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_l1')
 	) AS c (name, is_default, type, operator, type_function, metric_function)
 	LOOP
 		EXECUTE pg_catalog.format($class$

@@ -40,7 +40,7 @@ named()
 		grep -vE "^src/graph/(metric|$2)\.[ch]:"
 }
 named EMBED metric | rule "embeddings are named in metric.[ch] alone"
-named COMPARE form | rule "comparisons are named in metric.[ch] and form.[ch] alone"
+named COMPARE '(form|form_query|sparse)' | rule "comparisons are named in metric.[ch] and the forms alone"
 named CODES 'stored/(codec|codec_fit|estimate|group|group_means)' |
 	rule "kinds of codes are named in metric.[ch] and by the codec's files alone"
 

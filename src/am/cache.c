@@ -199,7 +199,7 @@ grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key, const GrnndAttrs *a
 	/* test bounds first, because grn_layout_of() and the codec's size rely on them */
 	if (meta->payload != GRNND_PAYLOAD ||
 		meta->column_dim < 1 || meta->column_dim > (uint32) key->type->max_dim ||
-		meta->dim != (uint32) grnnd_graph_dim(key->type, (int) meta->column_dim) ||
+		(key->type->words == NULL ? meta->dim != meta->column_dim : !grnnd_words_sound(meta->dim)) ||
 		meta->degree < GRN_MIN_DEGREE || meta->degree > GRN_MAX_DEGREE ||
 		!grn_shape_sound(meta->shape) ||
 		grn_form_for(meta->form, key->type->form) == NULL ||
@@ -620,6 +620,7 @@ load_entry(Relation index)
 	entry->ix.notes = notes;
 	entry->ix.layout = layout;
 	entry->ix.key = key;
+	entry->ix.key.words = meta.dim;
 	entry->ix.attrs = memcpy(MemoryContextAlloc(context, grnnd_attrs_bytes(attrs)), attrs,
 							 grnnd_attrs_bytes(attrs));
 	entry->ix.hints = no_hints;

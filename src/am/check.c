@@ -53,6 +53,7 @@
 #include "am/write/reach_sweeps.h"
 #include "graph/stored/filter.h"
 #include "graph/stored/prune.h"
+#include "graph/sparse.h"
 
 /* A mark: the part of a record that the second pass needs. */
 #define MARK_STATE 7			/* the bits of GrnState */
@@ -227,6 +228,13 @@ check_record(IndexCheck *c, const GrnRecord *rec, uint32 id, const void *vec)
 	}
 	if ((rec->flags & GRN_KILLED) != 0)
 		grnnd_set_add(&c->killed, id);
+	if (rec->state == GRN_NODE && grn_form(l->form)->sparse && (vec != NULL || l->span == 1))
+	{
+		const char *fault = grn_sparse_check(vec != NULL ? vec : GRN_REC_PTR(rec, l->off_vec), l->dim);
+
+		if (fault != NULL)
+			grnnd_report_record(c, id, fault, GRN_INVALID_ID);
+	}
 	if (rec->state == GRN_NODE)
 	{
 		add_tids(c, rec, id, rec->ntids,

@@ -77,8 +77,7 @@
 #define PAGE_IN_MEMORY 0.25
 /*
  * The share of a page's price that a visit without codes pays: a visit sorts in one candidate, and
- * an expansion visits many records of few pages.  Sketches of sparse rows take 0.4 microseconds,
- * 384 to 1,536 floats 0.5 to 1.3.
+ * an expansion visits many records of few pages.  384 to 1,536 floats 0.5 to 1.3.
  */
 #define PLAIN_VISIT 0.5
 
@@ -93,11 +92,6 @@
  */
 #define VISITS_PER_EXPANSION 2.5
 /*
- * Rows of the table read for a further row if the index keeps stand-ins: the scan reads nearly all
- * found rows, and the search finds about three nodes for each row (filter_cost.h).
- */
-#define ROW_IN_READS 3
-/*
  * Expansions for a further row without codes, whose new neighbors are visited: the lead in strict
  * order.  4,000 sparse rows, LIMIT 100 instead of 10: 46 visits a row.
  */
@@ -110,11 +104,10 @@
 #define TOAST_VALUE_COST 1.0
 #define TOAST_PAGE_COST 1.0
 /*
- * The cost of an element of a sparse row in a distance, in operators: rows of 10 and of 66 elements
- * take 0.15 and 0.55 microseconds of a sequential scan.
+ * A word of a sparse row, in numbers of a distance: rows of 10 and of 66 elements take 0.15 and
+ * 0.55 microseconds of a sequential scan.
  */
-#define ELEMENT_COST 2
-#define ELEMENT_BYTES 8
+#define NUMBERS_PER_WORD 10
 /* Bytes of a value that a page of a TOAST table holds. */
 #define TOAST_PAGE_BYTES (4 * 1996)
 
@@ -142,9 +135,7 @@ typedef struct Shape
 	uint32		dim;			/* of the graph, likewise */
 	double		numbers;		/* of a row, as distances have them, each two bytes at least */
 	double		stored;			/* the same of a record's vector */
-	bool		stand_ins;
 	double		reads;			/* rows of the table that a scan reads for each that it returns */
-	double		first_reads;	/* and besides, before the first */
 	List	   *filter;			/* conditions that a scan tests though they are no index clauses */
 	double		elements_share; /* of the rows, on the shortest list of an array's elements */
 } Shape;
@@ -276,15 +267,9 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 	shape.span = ix->layout.span;
 	shape.dim = ix->meta.dim;
 	shape.bytes = grn_form_bytes(ix->key.type->form, ix->meta.dim);
-	shape.numbers = Min(shape.dim, shape.bytes / 2);
+	shape.numbers = Min(shape.dim, shape.bytes / 2) * (ix->key.type->words != NULL ? NUMBERS_PER_WORD : 1);
 	shape.stored = Min(shape.dim, ix->layout.vec_bytes / 2.0);
-	if (grnnd_has_stand_ins(ix->key.type))
-	{
-		shape.stand_ins = true;
-		shape.first_reads = shape.ef;
-		shape.reads = ROW_IN_READS;
-	}
-	else if (grnnd_reranks(ix->key.type, ix->layout.form))
+	if (grnnd_reranks(ix->key.type, ix->layout.form))
 	{
 		/* the first row takes as many as a further one (test/bench/decisions.md) */
 		shape.reads = grn_form(ix->layout.form)->reads;
@@ -349,10 +334,7 @@ toast_pages(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape)
 	double		pages = 0;
 	Relation	table;
 
-	/* the size of rows with stand-ins is not known */
-	if (shape->stand_ins)
-		bytes = get_float8_infinity();
-	else if (rel->pages * (double) BLCKSZ >= rel->tuples * bytes)
+	if (rel->pages * (double) BLCKSZ >= rel->tuples * bytes)
 		return 0;
 	if (rel->tuples < 1)
 		return 0;
@@ -373,11 +355,8 @@ static Cost
 exact_cost(PlannerInfo *root, const RelOptInfo *rel, const Shape *shape, double seq_page)
 {
 	double		toast = toast_pages(root, rel, shape);
-	double		pages = rel->tuples > 0 ? rel->pages / rel->tuples + toast : 0;
 	Cost		cost = distance_cost(shape->numbers);
 
-	if (shape->stand_ins)
-		cost = pages * BLCKSZ / ELEMENT_BYTES * ELEMENT_COST * cpu_operator_cost;
 	return toast > 0 ? cost + (TOAST_VALUE_COST + toast * TOAST_PAGE_COST) * seq_page : cost;
 }
 
@@ -650,7 +629,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 	if (shape.reads > 0)
 		reread = row_cost(root, path->indexinfo->rel, &shape, &page) * known;
 	/* a rounded row that is returned is on a page for which the executor pays */
-	page = shape.stand_ins ? 0 : page * known;
+	page = page * known;
 	search.first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
 	search.row = VISITS_PER_EXPANSION * shape.expansions * shape.beam;
 	if (!shape.codes)
@@ -682,8 +661,7 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 		/* rows that fail are no rows of this scan */
 		returned *= share;
 	}
-	*startup = search.first * visit + search.pages * missing_cost(shape.pages, random_page) * known +
-		Min(shape.first_reads, shape.rows) * reread;
+	*startup = search.first * visit + search.pages * missing_cost(shape.pages, random_page) * known;
 	*total = *startup + returned * (search.row * visit + shape.reads * reread - page);
 
 	/* any other plan is preferred, whatever it costs, unless the user has disabled it */

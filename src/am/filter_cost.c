@@ -97,9 +97,6 @@ grnnd_filtered_width(double ef, double limit, double share)
 double
 grnnd_all_rows_cost(const GrnndIndex *ix, double rows)
 {
-	/* most rows are read from the table, so a search is cheaper */
-	if (grnnd_has_stand_ins(ix->key.type))
-		return rows;
 	return Max(LEAST_VISITS, floor(rows / (grn_has_codes(&ix->codec) ? CODED_RECORDS : 1)));
 }
 

@@ -23,7 +23,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 12			/* format of all bytes on disk; an index of another format is
+#define GRNND_FORMAT 13			/* format of all bytes on disk; an index of another format is
 								 * refused */
 #define GRNND_FEATURES 0		/* the bits of GrnndMeta.must_understand that this version knows */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page; every access method has its own
@@ -104,8 +104,7 @@ typedef struct GrnndMeta
 	BlockNumber codec_block;	/* 80: first of codec_pages consecutive blocks */
 	uint32		codec_pages;	/* 84 */
 	BlockNumber first_node_block;	/* 88: the node area extends from here to the file's end */
-	uint32		column_dim;		/* 92: dimensions of the column; more than dim if the index keeps
-								 * sketches */
+	uint32		column_dim;		/* 92: dimensions of the column; dim are the words of sparse rows */
 	GrnGraphParams params;		/* 96: parameters of the build */
 	uint16		on_gpu;			/* 128: 1 if a GPU built the graph */
 	uint16		list_generation;	/* 130: generation of the lists' records; 0: the build's */

@@ -20,10 +20,21 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+/* The dimensions of an index's vector column; -1: not declared. */
+static int
+column_dim(Relation index)
+{
+	Form_pg_attribute column = TupleDescAttr(RelationGetDescr(index), 0);
+	int32		typmod = column->atttypmod;
+
+	(void) getBaseTypeAndTypmod(column->atttypid, &typmod);
+	return typmod;
+}
+
 GrnndKey
 grnnd_key(Relation index)
 {
-	GrnndKey	key = {NULL, NULL};
+	GrnndKey	key = {NULL};
 	const char *problem = NULL;
 
 	if (!OidIsValid(index_getprocid(index, 1, GRNND_SUPPORT_TYPE)) &&
@@ -47,10 +58,22 @@ grnnd_key(Relation index)
 				 errmsg("operator class of index \"%s\" %s",
 						RelationGetRelationName(index), problem),
 				 errhint("amvalidate() checks operator classes.")));
+	grnnd_key_set_dim(&key, column_dim(index));
 	return key;
 }
 
-/* The operator class TYPE_METRIC_ops in the schema of the default class; InvalidOid: none. */
+void
+grnnd_key_set_dim(GrnndKey *key, int dim)
+{
+	if (key->type->few != NULL && dim <= key->type->few_dim)
+		key->type = key->type->few;
+	key->words = GRNND_USUAL_WORDS;
+}
+
+/*
+ * The operator class TYPE_METRIC_ops in the schema of the default operator class; InvalidOid:
+ * none.
+ */
 static Oid
 opclass_of_metric(Oid am, Oid type, Oid default_class, const char *metric)
 {
@@ -81,7 +104,7 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 	Oid			am = get_am_oid("grnnd", false);
 	Oid			class_oid = GetDefaultOpClass(type, am);
 	Oid			of;
-	GrnndKey	key = {NULL, NULL};
+	GrnndKey	key = {NULL};
 	const char *problem = NULL;
 
 	if (name != NULL)
@@ -129,8 +152,8 @@ grnnd_key_by_name(Oid type, text *name, Oid *family)
 #define MAX_SQUARED_LENGTH (FLT_MAX / 4)
 
 /*
- * Raises the error for a vector that is not finite or too long.  dim: 0 for a stand-in, whose
- * numbers may overflow although the row's numbers do not.
+ * Raises the error for a vector that is not finite or too long.  dim: 0 for a sparse
+ * row, whose type excludes numbers that are not finite.
  */
 static GRNND_NORETURN void
 refuse_vector(GrnForm form, const void *stored, int dim)
@@ -152,35 +175,13 @@ refuse_vector(GrnForm form, const void *stored, int dim)
 			 errhint("Scale the vectors down.")));
 }
 
-/* The largest rounding of a stand-in, as a share of its length. */
-#define MOST_ROUNDING 0.001
-
-/*
- * Rounds a stand-in x [n] to binary16, so that records can keep it in half the space.  The
- * stand-in's own error is larger than the rounding.  If the numbers are too small or too large for
- * binary16, x stays unrounded.
- */
-static void
-round_to_half(float *x, int n)
-{
-	uint16	   *half = palloc(n * sizeof(uint16));
-	float	   *rounded = palloc(n * sizeof(float));
-
-	grn_dist->f16_store(x, n, half);
-	grn_dist->f16_load(half, n, rounded);
-	if (grn_dist->l2_f32(x, rounded, n) <= MOST_ROUNDING * MOST_ROUNDING * grn_dist->ip_f32(x, x, n))
-		memcpy(x, rounded, n * sizeof(float));
-	pfree(half);
-	pfree(rounded);
-}
-
 bool
 grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 {
 	GrnForm		form = key->type->form;
 	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
 	int			value_dim = key->type->dim(plain);
-	int			n = grnnd_graph_dim(key->type, dim);
+	int			n = grnnd_graph_dim(key, dim);
 	bool		indexed;
 
 	if (value_dim != dim)
@@ -188,15 +189,13 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 				(errcode(ERRCODE_DATA_EXCEPTION),
 				 errmsg("expected %d dimensions, not %d", dim, value_dim),
 				 errhint("Rows and queries of an index must have the same number of dimensions. Check that both come from the same embedding model.")));
-	key->type->load(plain, dim, grn_form_begin(form, out));
+	key->type->load(plain, n, grn_form_begin(form, out));
 	indexed = !key->metric->normalized || grn_form_normalize(form, out, n);
-	if (n != dim)
-		round_to_half(out, n);
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
 	/* the negated test also catches NaN */
 	if (!(grn_form_norm2(form, out, n) <= MAX_SQUARED_LENGTH))
-		refuse_vector(form, out, grnnd_has_stand_ins(key->type) ? 0 : n);
+		refuse_vector(form, out, grn_form(form)->sparse ? 0 : n);
 	return indexed;
 }
 
@@ -204,14 +203,35 @@ bool
 grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out, void **row)
 {
 	GrnForm		form = key->type->form;
-	int			n = grnnd_graph_dim(key->type, dim);
+	int			n = grnnd_graph_dim(key, dim);
 	void	   *stored = palloc(grn_form_bytes(form, n));
 	bool		indexed = grnnd_form_row(key, dim, value, stored);
 
-	grn_form_load(form, stored, n, out);
+	if (grn_form(form)->sparse)
+		memcpy(out, stored, n * sizeof(float));
+	else
+		grn_form_load(form, stored, n, out);
 	if (row != NULL)
 		*row = stored;
 	else
 		pfree(stored);
 	return indexed;
+}
+
+float *
+grnnd_form_query(const GrnndKey *key, int dim, Datum value)
+{
+	GrnndKey	whole = *key;
+	float	   *q;
+
+	if (key->type->words != NULL)
+	{
+		Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
+
+		whole.words = key->type->words(plain);
+		if (plain != value)
+			pfree(DatumGetPointer(plain));
+	}
+	q = palloc(grnnd_graph_dim(&whole, dim) * sizeof(float));
+	return grnnd_form_vector(&whole, dim, value, q, NULL) ? q : NULL;
 }

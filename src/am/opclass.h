@@ -12,6 +12,7 @@
 #include "am/compat.h"
 #include "graph/form.h"
 #include "graph/metric.h"
+#include "graph/sparse.h"
 
 /*
  * An operator class names the type of its column by support function 1, and the metric by support
@@ -28,54 +29,25 @@ typedef struct GrnndType
 	int			max_dim;
 	/* returns the dimensions of a detoasted value */
 	int			(*dim) (Datum value);
-	GrnForm		form;			/* form that holds every value, or every stand-in, exactly */
-	/* writes the [grnnd_graph_dim()] numbers of a detoasted value in that form */
-	void		(*load) (Datum value, int dim, void *out);
-
+	GrnForm		form;			/* form that holds every value exactly */
+	/* writes a detoasted value in that form: its dimensions, or n words of GRN_FORM_SPARSE */
+	void		(*load) (Datum value, int n, void *out);
 	/*
-	 * The following fields are NULL if the numbers are the row's own.  Otherwise the numbers are a
-	 * stand-in of the row: a vector whose distances are near the operator's.  The metric compares
-	 * stand-ins, and a scan reads the table's rows and computes their distances by the operator
-	 * (rerank.c).
+	 * The following fields are NULL for types of numbers.  Rows of GRN_FORM_SPARSE vary in size, and an
+	 * index has a number of words for each.  A row that needs more is rounded.
 	 */
-	/* returns the dimensions of stand-ins for a column of dim dimensions */
-	int			(*graph_dim) (int dim);
-	/*
-	 * Returns a likely lower bound of the operator's value, from the comparison of a stand-in.
-	 * errors: share (at most 1) of the likely error that is subtracted.
-	 */
-	double		(*likely_bound) (const GrnMetricInfo *metric, const GrnBound *b, int dim,
-								 double errors);
-	/* up to this number of dimensions, stand-ins are the rows themselves */
-	int			most_exact;
+	/* returns the words that a detoasted value needs */
+	int			(*words) (Datum value);
+	/* the type of columns of at most few_dim dimensions */
+	const struct GrnndType *few;
+	int			few_dim;
 } GrnndType;
 
-/* Dimensions of an index's vectors for a column of dim dimensions. */
-static inline int
-grnnd_graph_dim(const GrnndType *type, int dim)
-{
-	return type->graph_dim == NULL ? dim : type->graph_dim(dim);
-}
-
-/* Are the numbers of this type stand-ins of rows? */
-static inline bool
-grnnd_has_stand_ins(const GrnndType *type)
-{
-	return type->likely_bound != NULL;
-}
-
-/* Are the numbers of a column of dim dimensions the rows themselves? */
-static inline bool
-grnnd_keeps_rows(const GrnndType *type, int dim)
-{
-	return !grnnd_has_stand_ins(type) || dim <= type->most_exact;
-}
-
-/* Do scans read rows of the table for distances, because records may be rounded or stand-ins? */
+/* Do scans read rows of the table for distances (rerank.c), because records may be rounded? */
 static inline bool
 grnnd_reranks(const GrnndType *type, GrnForm form)
 {
-	return grnnd_has_stand_ins(type) || (form != type->form && !grn_form(form)->lossless);
+	return type->words != NULL || (form != type->form && !grn_form(form)->lossless);
 }
 
 /* The type and metric of an index's vector column. */
@@ -83,7 +55,30 @@ typedef struct GrnndKey
 {
 	const GrnndType *type;
 	const GrnMetricInfo *metric;
+	uint32		words;			/* of rows of GRN_FORM_SPARSE */
 } GrnndKey;
+
+/* Dimensions of stored vectors for a column of dim dimensions. */
+static inline int
+grnnd_graph_dim(const GrnndKey *key, int dim)
+{
+	return key->type->words == NULL ? dim : (int) key->words;
+}
+
+/* Words of sparse rows that are not known yet: 128 elements. */
+#define GRNND_USUAL_WORDS 260
+
+#define GRNND_LEAST_WORDS 32
+#define GRNND_MOST_WORDS 1536	/* 1,021 elements below column 65,536 */
+
+static inline bool
+grnnd_words_sound(uint32 words)
+{
+	return words >= GRNND_LEAST_WORDS && words <= GRNND_MOST_WORDS;
+}
+
+/* Sets the type of a column of dim dimensions. */
+extern PGDLLEXPORT void grnnd_key_set_dim(GrnndKey *key, int dim);
 
 /* ---- opclass.c ---- */
 
@@ -101,12 +96,17 @@ extern GrnndKey grnnd_key(Relation index);
 extern PGDLLEXPORT GrnndKey grnnd_key_by_name(Oid type, text *name, Oid *family);
 /*
  * Converts a value of a column of dim dimensions to the stored vector that the metric compares:
- * grnnd_graph_dim() numbers in the form of the type, out: grn_form_bytes() at any address.
+ * grnnd_graph_dim() numbers or words in the form of the type, out: grn_form_bytes() at any address.
  * Errors: 22000 for other dimensions, NaN and infinity; 22003 for vectors so long that distances
  * would overflow.  Returns false if the value is not indexed (zero under cosine).
  */
 extern PGDLLEXPORT bool grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out);
-/* grnnd_form_row() with floats as result.  *row, unless NULL: the stored vector, palloc'd. */
+/*
+ * grnnd_form_row() with floats as the result.  *row (unless row is NULL) becomes the stored
+ * vector, palloc'd.
+ */
+/* Returns a query for searches as grnnd_form_vector() does, palloc'd, of any length; or NULL. */
+extern float *grnnd_form_query(const GrnndKey *key, int dim, Datum value);
 extern bool grnnd_form_vector(const GrnndKey *key, int dim, Datum value, float *out,
 							  void **row);
 

@@ -10,19 +10,23 @@
 
 #include "graph/space.h"
 
+/* The most elements of a sparse row. */
+#define SPARSEVEC_ELEMENTS 16000
+
 bool
 grnnd_take_query(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	ScanKey		key = &scan->orderByData[0];
-	uint32		dim = so->ix->meta.dim;
+	GrnForm		form = so->ix->key.type->form;
 
 	if (key->sk_flags & SK_ISNULL)
 		return false;
-	so->query.q = palloc(dim * sizeof(float));
-	if (!grnnd_form_vector(&so->ix->key, so->ix->meta.column_dim, key->sk_argument, so->query.q, NULL))
+	so->query.q = grnnd_form_query(&so->ix->key, so->ix->meta.column_dim, key->sk_argument);
+	if (so->query.q == NULL)
 		return false;
-	so->query.norm = sqrt(grn_norm2(so->query.q, dim));
+	so->query.norm = sqrt(grn_form(form)->sparse ? grn_form_norm2(form, so->query.q, 0)
+						  : grn_norm2(so->query.q, so->ix->meta.dim));
 	so->query.share = grn_own_query_share(&so->ix->layout, so->query.q);
 	so->query.norms = so->ix->key.metric->bound_by_norm &&
 		(grnnd_reranks(so->ix->key.type, so->ix->layout.form) || scan->numberOfOrderBys > 1 ||
@@ -31,25 +35,16 @@ grnnd_take_query(IndexScanDesc scan)
 }
 
 double
-grnnd_found_norm(const GrnndScan *so, uint32 i)
-{
-	const GrnLayout *l = &so->ix->layout;
-
-	return so->query.norms ? sqrt(grn_own_norm2(l, grn_search_vector(so->search.run, i))) : 0;
-}
-
-double
 grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double errors)
 {
 	const GrnMetricInfo *metric = so->ix->key.metric;
-	const GrnndType *type = so->ix->key.type;
 	const GrnFormInfo *form = grn_form(so->ix->layout.form);
 	GrnBound	b = {
 		.compared = f->distance,
 		.error = f->error,
 		.query_norm = so->query.norm,
 		.norm = norm,
-		.dim = so->ix->meta.dim
+		.dim = form->sparse ? SPARSEVEC_ELEMENTS : so->ix->meta.dim
 	};
 
 	if (errors == 0)
@@ -60,10 +55,10 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
 	b.error *= so->query.share * errors;
-	if (form->rotated)
+	if (form->rotated || (form->sparse && grn_compares_by_product(metric->comparison) &&
+						  !grn_compares_products(metric->comparison)))
 		b.across = f->error;
-	return grnnd_has_stand_ins(type)
-		? type->likely_bound(metric, &b, (int) so->ix->meta.column_dim, errors) : metric->bound(&b);
+	return metric->bound(&b);
 }
 
 /*

@@ -313,8 +313,6 @@ extern void grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid);
 
 /* Fills so->query.  Returns false if no distance to the query has an order. */
 extern bool grnnd_take_query(IndexScanDesc scan);
-/* The norm of the search's found vector i; 0 if bounds need no norms. */
-extern double grnnd_found_norm(const GrnndScan *so, uint32 i);
 /*
  * The operator's value of a found node, or a lower bound.
  *

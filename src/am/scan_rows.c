@@ -147,9 +147,7 @@ likely_taken(const GrnndScan *so)
 	double		likely = (double) so->width.wanted;
 
 	/* the same number as in cost.c */
-	if (grnnd_has_stand_ins(so->ix->key.type))
-		likely += so->width.ef;
-	else if (so->rerank != NULL)
+	if (so->rerank != NULL)
 		likely = ceil(likely * Max(grn_form(so->ix->layout.form)->reads, 1));
 	if (likely > so->batch.taken)
 		return (uint32) Min(likely - so->batch.taken, so->batch.size);

@@ -36,8 +36,7 @@ node_pages(const GrnndScan *so)
 /*
  * Number of visits that cost as much as the rest.  A dead record, or a node without rows for this
  * scan, costs the rest only its share of a page.  So with all records dead the rest costs as much
- * as visits of all pages.  With stand-ins the rest reads most rows from the table, so the search
- * goes on unless nodes are dead.
+ * as visits of all pages.
  */
 static uint64
 rest_visits(const GrnndScan *so)
@@ -49,8 +48,7 @@ rest_visits(const GrnndScan *so)
 
 	if (grnnd_set_serves(so))
 		return (uint64) Min((double) visits, ceil(grnnd_set_cost(so)));
-	if (!grnnd_has_stand_ins(so->ix->key.type))
-		cheap += so->search.nempty;
+	cheap += so->search.nempty;
 	if (total == 0 || visits <= node_pages(so))
 		return visits;
 	return visits - (uint64) ((double) (visits - node_pages(so)) * cheap / total);
@@ -103,7 +101,7 @@ grnnd_begin_search(IndexScanDesc scan)
 		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->set.rows != NULL && so->asked.max_visits == 0 ? most_visits(so) : so->asked.max_visits,
 		.tests_per_visit = so->asked.max_visits == 0 ? GRNND_TESTS_PER_VISIT : 0,
-		.keep_vectors = so->query.norms,
+		.norms = so->query.norms,
 		.skip_killed = so->killed.skip,
 		.share = so->set.share,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
@@ -267,15 +265,15 @@ add_results(IndexScanDesc scan, uint32 n)
 		ScanCandidate *r = &results[i];
 		Size		bytes = (Size) f->ntids * GRN_TID_BYTES;
 
-		r->exact = f->error == 0 && !several && !grnnd_has_stand_ins(so->ix->key.type);
+		r->exact = f->error == 0 && !several;
 		r->id = f->id;
 		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
-		r->value = grnnd_waiting_value(so, r, f, r->exact ? 0 : grnnd_found_norm(so, i));
+		r->value = grnnd_waiting_value(so, r, f, r->exact ? 0 : sqrt(f->norm2));
 		r->least = r->value;
 		if ((r->exact || grnnd_is_empty(r)) && grnnd_has_threshold(so))
-			r->least = grnnd_operator_value(so, f, grnnd_found_norm(so, i), 1);
+			r->least = grnnd_operator_value(so, f, sqrt(f->norm2), 1);
 		so->search.nempty += grnnd_is_empty(r);
 		r->tids = tids;
 		memcpy(tids, grn_search_tids(so->search.run) + (Size) f->tids * GRN_TID_BYTES, bytes);

@@ -169,11 +169,11 @@ begin(const GrnWireBegin *wire)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the two servers' pages are of different sizes"),
 				 errhint("Build on a server that was configured with the same block size.")));
-	if (metric == NULL || form == NULL || form->numbers == GRN_NUMBERS_NONE ||
+	if (metric == NULL || form == NULL || (form->numbers == GRN_NUMBERS_NONE && !form->sparse) ||
 		spec.dim < 1 || spec.dim > form->max_dim ||
 		spec.row_bytes != grn_row_bytes((GrnForm) spec.form, metric->embedding, spec.dim) ||
 		spec.attr_bytes > GRN_MAX_ATTR_BYTES || spec.sig_bytes > GRN_MAX_SIG_BYTES ||
-		spec.use_codes > 1 || spec.keep > GRN_KEEP_SKETCH || spec.skip_recall > 1 ||
+		spec.use_codes > 1 || spec.keep > GRN_KEEP_BYTES || spec.skip_recall > 1 ||
 		spec.near.k > 0 || wire->most_rows < 1 || !grnnd_params_are_valid(&spec.params))
 		unsound("numbers of its beginning are out of range");
 
@@ -190,12 +190,13 @@ begin(const GrnWireBegin *wire)
 	build->builder.sock = -1;
 	build->dim = spec.dim;
 	build->row_bytes = spec.row_bytes;
-	build->words = 1;			/* (the client sends no TIDs) */
 	spec.version = GRN_PROTOCOL_VERSION;
 	spec.remote = GRN_REMOTE_NONE;
 	spec.may_move = 0;			/* rows of the other host do not move */
 	spec.patience = 0;
 	grnnd_set_devices(&spec);
+	if (form->sparse)
+		spec.device = GRN_DEVICE_CPU;
 	spec.threads = serve_threads > 0 ? serve_threads : Max(max_worker_processes, 1);
 	spec.work_limit = 0;
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));

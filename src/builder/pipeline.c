@@ -625,7 +625,8 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 
 	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
 	p.rows = (GrnRows) {.base = build->vectors, .n = build->n, .row_bytes = spec->row_bytes, .dim = spec->dim,
-						.embedding = p.metric->embedding, .form = (GrnForm) spec->form};
+						.embedding = p.metric->embedding, .form = (GrnForm) spec->form,
+						.comparison = p.metric->comparison};
 	if (!check_rows(&p, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
 		return false;
 	result->sec_prepare = grn_lap(&since);

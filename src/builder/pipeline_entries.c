@@ -3,6 +3,7 @@
  */
 #include "builder/pipeline_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "graph/construct/medoid.h"
@@ -28,8 +29,11 @@ typedef struct Apart
 static float
 vertex_length(const GrnPipeline *p, uint32_t v)
 {
-	return grn_placed_length(grn_row_scale(&p->rows, grn_row(&p->rows, v)).norm2,
-							 p->result->power);
+	const void *row = grn_row(&p->rows, v);
+
+	if (p->result->power == 0)
+		return sqrtf(grn_form_norm2(p->rows.form, row, p->rows.dim));
+	return grn_placed_length(grn_row_scale(&p->rows, row).norm2, p->result->power);
 }
 
 /*

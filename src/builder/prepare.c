@@ -36,7 +36,8 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		if (p->hashes != NULL)
 			p->hashes[i - p->first] = grn_hash_row(grn_row(p->rows, i), bytes);
 		/* The square of a finite float is in the range of doubles. */
-		norm2 = grn_norm2(x, dim);
+		norm2 = grn_form(p->rows->form)->sparse ? grn_form_norm2(p->rows->form, grn_row(p->rows, i), dim)
+			: grn_norm2(x, dim);
 		if (!isfinite(norm2))
 		{
 			size_t		bad = __atomic_load_n(&p->bad, __ATOMIC_RELAXED);
@@ -82,7 +83,8 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		uint8_t    *row = (uint8_t *) grn_row(p->rows, i);
-		GrnScale	s = grn_scale(grn_norm2(grn_row_values(p->rows, row, scratch), dim),
+		GrnScale	s = grn_scale(grn_form(p->rows->form)->sparse ? grn_form_norm2(p->rows->form, row, dim)
+								  : grn_norm2(grn_row_values(p->rows, row, scratch), dim),
 								  p->norm_unit, p->power);
 
 		memcpy(row + grn_row_scale_offset(p->rows), &s, sizeof(s));
@@ -142,7 +144,7 @@ choose_power(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *me
 
 	n = n < GRN_POWER_ROWS ? n : GRN_POWER_ROWS;
 	n = n < rows->n ? n : rows->n;
-	if (!metric->unit_of_rows)
+	if (!metric->unit_of_rows || power == 0)
 		return power;
 	x = grn_alloc(n * rows->dim * sizeof(float) + 1);
 	work = grn_alloc(n * n * sizeof(float) + 1);

@@ -193,7 +193,7 @@ spec_makes_sense(const Server *s)
 		spec->threads > 0 && spec->threads <= 4096 && spec->remote <= GRN_REMOTE_ANY &&
 		(spec->remote != GRN_REMOTE_NONE) == (s->elsewhere != NULL) &&
 		spec->sig_bytes <= GRN_MAX_SIG_BYTES &&
-		form != NULL && form->numbers != GRN_NUMBERS_NONE && spec->dim <= form->max_dim &&
+		form != NULL && (form->numbers != GRN_NUMBERS_NONE || form->sparse) && spec->dim <= form->max_dim &&
 		(!metric->normalized || form->normalize != NULL) &&
 		spec->row_bytes >= grn_row_bytes((GrnForm) spec->form, metric->embedding, spec->dim) &&
 		spec->row_bytes % GRN_ROW_ALIGN == 0 && spec->near.k <= GRN_MOST_NEAR &&

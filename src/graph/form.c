@@ -8,6 +8,7 @@
 
 #include "graph/kernels/pairs.h"
 #include "graph/rotated.h"
+#include "graph/sparse.h"
 
 #define PIECE 64				/* numbers converted at a time */
 
@@ -507,7 +508,10 @@ bits_jaccard(const uint8_t *a, const uint8_t *b, size_t n)
 		.l1 = grn_rotated##n##_l1 \
 	}
 
-/* By GrnForm.  Each form holds all rows that later forms hold: binary16 has integers to 2048. */
+/*
+ * By GrnForm.  Each form of numbers holds all rows that later forms hold: binary16 has integers to
+ * 2048.
+ */
 static const GrnFormInfo forms[] = {
 	[GRN_FORM_F32] = {
 		.id = GRN_FORM_F32,
@@ -576,7 +580,23 @@ static const GrnFormInfo forms[] = {
 	},
 	ROTATED(4, 1.3),
 	ROTATED(2, 2.5),
-	ROTATED(1, 5)
+	ROTATED(1, 5),
+	[GRN_FORM_SPARSE] = {
+		.id = GRN_FORM_SPARSE,
+		.name = "sparse",
+		.bits = 32,
+		.max_dim = GRN_MAX_DIM,
+		.reads = 1.01,
+		.direct = true,
+		.sparse = true,
+		.piece = grn_sparse_piece,
+		.plain = f32_plain,
+		.l2 = grn_sparse_l2,
+		.ip = grn_sparse_ip,
+		.l1 = grn_sparse_l1,
+		.normalize = grn_sparse_normalize,
+		.apart = grn_sparse_apart
+	}
 };
 
 #define NFORMS (sizeof(forms) / sizeof(forms[0]))
@@ -592,7 +612,7 @@ grn_form_for(uint32_t id, GrnForm rows)
 {
 	const GrnFormInfo *form = grn_form(id);
 
-	return form != NULL &&
+	return form != NULL && (form->id == rows || !forms[rows].sparse) &&
 		(form->id == rows || form->holds != NULL || (form->rotated && forms[rows].holds != NULL))
 		? form : NULL;
 }
@@ -659,7 +679,9 @@ grn_form_normalize(GrnForm form, void *stored, size_t n)
 	float		piece[PIECE];
 	double		norm2 = 0;
 
-	for (size_t i = 0; i < n; i += PIECE)
+	if (forms[form].sparse)
+		norm2 = grn_sparse_whole_norm2(stored);
+	for (size_t i = 0; i < n && !forms[form].sparse; i += PIECE)
 	{
 		size_t		len = n - i < PIECE ? n - i : PIECE;
 
@@ -733,6 +755,8 @@ grn_form_norm2(GrnForm form, const void *stored, size_t n)
 
 	if (forms[form].rotated)
 		return grn_rotated_norm2(stored);
+	if (forms[form].sparse)
+		return grn_sparse_norm2(stored);
 	if (grn_form_is_floats(form))
 		return grn_dist->ip_f32(stored, stored, n);
 	for (size_t i = 0; i < n; i += PIECE)
@@ -757,39 +781,4 @@ grn_form_jaccard(GrnForm form, const float *q, const void *stored, size_t n)
 	double		both = grn_form_ip(form, q, stored, n);
 
 	return grn_jaccard(both, (double) grn_dist->ip_f32(q, q, n) + grn_form_norm2(form, stored, n) - both);
-}
-
-size_t
-grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n)
-{
-	const GrnFormInfo *f = &forms[form];
-
-	if (f->rotated)
-		return grn_rotated_serves(comparison) ? grn_rotated_query_bytes(f->bits, n) : 0;
-	return (comparison == GRN_COMPARE_JACCARD && f->jaccard != NULL) ||
-		(comparison == GRN_COMPARE_L2 && f->direct) ? grn_form_bytes(form, n) : 0;
-}
-
-bool
-grn_query_make(GrnForm form, const float *q, size_t n, void *query)
-{
-	const GrnFormInfo *f = &forms[form];
-
-	if (!f->rotated)
-		return f->store(q, n, query);
-	grn_rotated_query(f->bits, q, n, query);
-	return true;
-}
-
-float
-grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
-				  const void *stored, size_t n)
-{
-	const GrnFormInfo *f = &forms[form];
-
-	if (f->rotated)
-		return comparison == GRN_COMPARE_IP ? -grn_rotated_ip(f->bits, query, stored, n)
-			: grn_rotated_l2(f->bits, query, stored, n);
-	return comparison == GRN_COMPARE_JACCARD ? f->jaccard(query, stored, n)
-		: grn_form_apart(form, query, 1, stored, 1, n);
 }

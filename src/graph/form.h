@@ -26,7 +26,8 @@ typedef enum GrnForm
 	GRN_FORM_ROTATED4 = 5,		/* 4 bits for each number of the rotated row; the head is a
 								 * GrnRotatedHead */
 	GRN_FORM_ROTATED2 = 6,		/* the same with 2 bits */
-	GRN_FORM_ROTATED1 = 7		/* the same with 1 bit */
+	GRN_FORM_ROTATED1 = 7,		/* the same with 1 bit */
+	GRN_FORM_SPARSE = 8			/* the non-zero elements of a row; the numbers are words (sparse.h) */
 } GrnForm;
 
 /* Holds any row exactly, for indexes whose rows are not known yet. */
@@ -98,6 +99,12 @@ typedef struct GrnFormInfo
 	 * comparisons.
 	 */
 	bool		rotated;
+	/*
+	 * The form keeps non-zero elements.  Records, queries and inserts have the stored row itself in
+	 * place of floats; only comparisons may read it.  piece() computes numbers that stand for the
+	 * row in means and cuts.
+	 */
+	bool		sparse;
 	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated forms. */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
 	/* Jaccard distance of two stored vectors.  NULL: computed from floats. */

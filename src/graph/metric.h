@@ -31,7 +31,7 @@
 	X(L1, 4, l1)				/* sum of absolute differences */ \
 	X(HAMMING, 6, hamming)		/* number of different numbers, 0 or 1: the squared distance */ \
 	X(JACCARD, 7, jaccard)		/* for numbers 0 or 1: 1 - share of common ones */ \
-	X(IP_ANGLES, 8, ip_angles)	/* negative inner product; the graph is by angles */
+	X(IP_ANGLES, 8, ip_angles)	/* negative inner product, of sparse rows */
 
 #define GRN_METRIC_NUMBER(NAME, number, name) GRN_##NAME = (number),
 typedef enum GrnMetric
@@ -108,7 +108,8 @@ typedef struct GrnMetricInfo
 	float		norm_unit;		/* otherwise this unit, which is also the unit before rows exist;
 								 * 0: 1 */
 	float		power;			/* a scaled row of norm n has a place of norm n^-power while no
-								 * rows have determined the power (space.h) */
+								 * rows have determined the power (space.h); 0: the graph is by
+								 * inner products */
 	GrnCodeKind codes;
 	GrnComparison comparison;
 	/*
@@ -127,13 +128,7 @@ typedef struct GrnMetricInfo
 	double		(*value) (double compared);
 	/* Returns a lower bound of the operator's value for the row, in any order of summation. */
 	double		(*bound) (const GrnBound *b);
-	bool		bound_by_norm;	/* bound() and sketch_error() use GrnBound.norm */
-	/*
-	 * Returns, for rows replaced by random sketches, the GrnBound.error that equals one
-	 * standard deviation of the comparison of sketches of b->dim numbers.  NULL: sketches do
-	 * not keep the comparison.
-	 */
-	double		(*sketch_error) (const GrnBound *b);
+	bool		bound_by_norm;	/* bound() uses GrnBound.norm */
 } GrnMetricInfo;
 
 /* Returns the entry of a metric, or NULL if id, which may come from elsewhere, is no metric. */

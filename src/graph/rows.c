@@ -5,6 +5,7 @@
 #include "graph/rows.h"
 
 #include "graph/file_pages.h"
+#include "graph/sparse.h"
 
 #define NEXT_BYTES 4096			/* the most bytes between two rows that one request covers */
 
@@ -60,23 +61,61 @@ grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
 				b;
 	float		d;
 
+	if (!grn_is_scaled(rows->embedding) && grn_form(rows->form)->sparse)
+	{
+		grn_row_distances(rows, x, &y, 1, &d);
+		return d;
+	}
 	if (!grn_is_scaled(rows->embedding))
 		return grn_form_apart(rows->form, x, 1, y, 1, rows->dim);
 	a = grn_row_scale(rows, x);
 	b = grn_row_scale(rows, y);
-	if (!grn_form_is_floats(rows->form))
+	if (!grn_form_is_floats(rows->form) && !grn_form(rows->form)->sparse)
 		return grn_form_apart(rows->form, x, a.scale, y, b.scale, rows->dim);
 	if (x == y)
 		return 0;				/* exactly, whatever rounding would leave */
-	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * grn_dist->ip_f32(x, y, rows->dim);
+	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) *
+		(grn_form_is_floats(rows->form) ? grn_dist->ip_f32(x, y, rows->dim)
+		 : grn_sparse_ip(x, y, rows->dim));
 	return d > 0 ? d : 0;
+}
+
+void
+grn_row_distances(const GrnRows *rows, const void *x, const void *const *others, size_t n, float *out)
+{
+	bool		scaled = grn_is_scaled(rows->embedding);
+	GrnScale	a;
+
+	if (!grn_form(rows->form)->sparse)
+	{
+		for (size_t i = 0; i < n; i++)
+			out[i] = grn_row_distance(rows, x, others[i]);
+		return;
+	}
+	grn_sparse_many(x, others, n, rows->dim, rows->comparison, out);
+	if (!scaled)
+		return;
+	a = grn_row_scale(rows, x);
+	for (size_t i = 0; i < n; i++)
+	{
+		GrnScale	b = grn_row_scale(rows, others[i]);
+		float		d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * out[i];
+
+		out[i] = d > 0 && others[i] != x ? d : 0;
+	}
 }
 
 float
 grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2)
 {
 	GrnScale	s;
+	float		numbers[GRN_MAX_DIM];
 
+	if (grn_form(rows->form)->sparse)
+	{
+		grn_row_place(rows, x, 0, rows->dim, numbers);
+		return grn_dist->l2_f32(point, numbers, rows->dim);
+	}
 	if (!grn_is_scaled(rows->embedding))
 		return grn_form_l2(rows->form, point, x, rows->dim);
 	s = grn_row_scale(rows, x);

@@ -25,6 +25,7 @@ typedef struct GrnRows
 	uint32_t	dim;
 	GrnEmbedding embedding;		/* embedding of the rows in the space of the graph */
 	GrnForm		form;
+	GrnComparison comparison;	/* the metric's, for sparse rows */
 	bool		on_disk;		/* memory does not hold the rows; readers call grn_prefetch_rows()
 								 * first */
 } GrnRows;
@@ -72,6 +73,13 @@ grn_row_values(const GrnRows *rows, const void *x, float *scratch)
 	return scratch;
 }
 
+/* Returns row x as a query for stored vectors: floats, or the sparse row itself. */
+static inline const float *
+grn_row_query(const GrnRows *rows, const void *x, float *scratch)
+{
+	return grn_form(rows->form)->sparse ? x : grn_row_values(rows, x, scratch);
+}
+
 /* Writes coordinates [from, from + n) of the place of row x. */
 extern void grn_row_place(const GrnRows *rows, const void *x, size_t from, size_t n, float *out);
 
@@ -86,6 +94,10 @@ grn_row_distance(const GrnRows *rows, const void *x, const void *y)
 		return grn_dist->l2_f32(x, y, rows->dim);
 	return grn_row_distance_of(rows, x, y);
 }
+
+/* Writes to out [n] the distances of row x from other rows. */
+extern void grn_row_distances(const GrnRows *rows, const void *x, const void *const *others, size_t n,
+							  float *out);
 
 /* Returns the squared distance of the place of row x and a point [dim] with |point|^2 = norm2. */
 extern float grn_row_to_point(const GrnRows *rows, const void *x, const float *point, float norm2);

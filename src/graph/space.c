@@ -37,6 +37,16 @@ grn_norm_unit(const uint32_t *counts)
 	return ldexp(1, i - OCTAVE_ONE);
 }
 
+double
+grn_largest_norm_unit(const uint32_t *counts)
+{
+	int			i = GRN_OCTAVES - 1;
+
+	while (i > 0 && counts[i] == 0)
+		i--;
+	return i > 0 ? ldexp(1, i - OCTAVE_ONE) : 1;
+}
+
 /* ---- the power ---- */
 
 /*
@@ -46,8 +56,7 @@ grn_norm_unit(const uint32_t *counts)
  * the logarithm of a rank: the best rank that the row has among the neighbors of the query's other
  * wanted rows.  Measured at 20,000 rows, the power with the least score has the best recall or one
  * within .01 of it: of 100 dimensions with log-normal lengths, sigma .2, .5 and 1, 3/8, 1/4 and
- * 1/8; with Pareto lengths 3/32; of Gaussian rows of 10 dimensions 1; of token vectors 3/8; of
- * sketches of sparse rows 1/16.
+ * 1/8; with Pareto lengths 3/32; of Gaussian rows of 10 dimensions 1; of token vectors 3/8.
  */
 #define TRIED 64				/* queries; twice as many choose alike */
 #define WANTED 10

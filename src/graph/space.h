@@ -94,14 +94,22 @@ grn_norm2(const float *x, size_t n)
 	return sum;
 }
 
-/* Returns the scale of a row from |x|^2, the norm unit and the metric's power. */
+/*
+ * Returns the scale of a row from |x|^2, the norm unit and the metric's power.  Power 0: the place
+ * is x / unit, completed to length 1 by a coordinate of its own.  Squared distances of two rows are
+ * then 2 - 2 <x, y> / unit^2, in the order of inner products.  unit: the largest norm or more.
+ */
 static inline GrnScale
 grn_scale(double norm2, double unit, float power)
 {
 	double		norm = sqrt(norm2);
-	double		place = norm > GRN_LEAST_NORM ? grn_place_norm((float) (norm / unit), power) : 0;
-	GrnScale	s = {place > 0 ? (float) (place / norm) : 0, (float) (place * place)};
+	double		place;
+	GrnScale	s;
 
+	if (power == 0)
+		return (GrnScale) {(float) (1 / unit), 1};
+	place = norm > GRN_LEAST_NORM ? grn_place_norm((float) (norm / unit), power) : 0;
+	s = (GrnScale) {place > 0 ? (float) (place / norm) : 0, (float) (place * place)};
 	return s;
 }
 
@@ -126,6 +134,8 @@ grn_append_scale(float *x, size_t n, double unit, float power)
 extern int	grn_octave(double norm2);
 /* Returns the norm unit, or 1 without rows.  counts: [GRN_OCTAVES] rows of each octave. */
 extern double grn_norm_unit(const uint32_t *counts);
+/* The power of two above the largest norm, or 1 without rows. */
+extern double grn_largest_norm_unit(const uint32_t *counts);
 
 /* Moves x [n], a scaled row, to its place.  unit: the norm unit. */
 static inline void

@@ -353,6 +353,17 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 							   (double) (rows * b->row_bytes + pages * BLCKSZ * (wal ? 2 : 1)) / BYTES_PER_SECOND);
 }
 
+/* The words that the longest sampled row needs. */
+static uint32
+most_words(const Estimate *e, const GrnndKey *key)
+{
+	int			most = GRNND_LEAST_WORDS;
+
+	for (int i = 0; i < e->nvalues; i++)
+		most = Max(most, key->type->words(e->values[i]));
+	return Min(most, GRNND_MOST_WORDS);
+}
+
 PG_FUNCTION_INFO_V1(grnnd_build_estimate);
 Datum
 grnnd_build_estimate(PG_FUNCTION_ARGS)
@@ -385,6 +396,9 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	/* assume an index on an expression with the dimensions of the first vector */
 	if (e->vector.atttypmod < 1 && e->nvalues > 0)
 		e->vector.atttypmod = key.type->dim(e->values[0]);
+	grnnd_key_set_dim(&key, e->vector.atttypmod);
+	if (key.type->words != NULL && e->nvalues > 0)
+		key.words = most_words(e, &key);
 	grnnd_build_init(&e->build, key, e->attrs, &e->vector, options);
 	exact = sampled_form(e);
 	rows = rint(rows * e->vectors / Max(e->rows, 1));

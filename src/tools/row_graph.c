@@ -2,9 +2,7 @@
  * row_graph.c - grnnd_graph() and grnnd_graph_by(): the nearest rows of every row of a table.
  *
  * row_graph_rows.c reads the rows as a SELECT does.  The builder process makes a graph of the rows
- * and finds the nearest nodes of each node.  This file turns nodes into the names of rows.  For
- * types with stand-ins (sparsevec) the builder finds more candidates, and the operator's function
- * ranks the candidates.
+ * and finds the nearest nodes of each node.  This file turns nodes into the names of rows.
  */
 #include "postgres.h"
 
@@ -60,7 +58,6 @@ typedef struct Output
 	Answer		answer;
 	Tuplestorestate *store;
 	TupleDesc	desc;
-	FmgrInfo	function;		/* of the operator, for stand-ins */
 	Candidate  *candidates;		/* [near.k] */
 } Output;
 
@@ -161,13 +158,7 @@ take_arguments(GrnndRowGraph *g, FunctionCallInfo fcinfo, int at)
 				 errmsg("max_distance must be a number"),
 				 errhint("NULL means any distance.")));
 	open_relation(g, PG_GETARG_OID(0));
-	g->key = grnnd_key_by_name(g->type, PG_ARGISNULL(at + 1) ? NULL : PG_GETARG_TEXT_PP(at + 1),
-							   &g->family);
-	if (g->exact && grnnd_has_stand_ins(g->key.type))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("exact graphs of type %s are not supported", g->key.type->name),
-				 errhint("Omit exact. Distances are exact all the same, and a larger ef_search finds more neighbors.")));
+	g->key = grnnd_key_by_name(g->type, PG_ARGISNULL(at + 1) ? NULL : PG_GETARG_TEXT_PP(at + 1), NULL);
 }
 
 /* The query names the columns of grnnd_graph_by(), with the key's type.  Error: 42804. */
@@ -216,27 +207,16 @@ near_of(const Answer *a, uint32 node, uint32 most, uint32 *count)
 
 /* ---- output ---- */
 
-static int
-compare_candidates(const void *a, const void *b)
-{
-	const Candidate *x = a;
-	const Candidate *y = b;
-
-	if (x->distance != y->distance)
-		return x->distance < y->distance ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
 /*
  * Makes candidates for a row from the list of the row's node.  Returns the number of candidates, at
- * most near.k for stand-ins, else k.
+ * most k.
  */
 static uint32
 find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 {
 	const GrnndBuild *build = &o->g->build;
 	const Answer *a = &o->answer;
-	uint32		most = grnnd_has_stand_ins(build->key.type) ? build->spec.near.k : o->g->k;
+	uint32		most = o->g->k;
 	uint32		n = 0;
 
 	for (uint32 i = 0; i < count && n < most; i++)
@@ -252,22 +232,6 @@ find_candidates(Output *o, uint32 row, const GrnNear *near, uint32 count)
 	return n;
 }
 
-/* Sorts candidates by the operator.  Returns the number of candidates within k and max_distance. */
-static uint32
-rank(Output *o, uint32 row, uint32 n)
-{
-	Datum		value = grnnd_row_graph_value(o->g, row);
-	uint32		wanted = 0;
-
-	for (uint32 i = 0; i < n; i++)
-		o->candidates[i].distance = DatumGetFloat8(FunctionCall2(&o->function, value,
-																 grnnd_row_graph_value(o->g, o->candidates[i].row)));
-	qsort(o->candidates, n, sizeof(Candidate), compare_candidates);
-	while (wanted < n && wanted < o->g->k && !(o->candidates[wanted].distance > o->g->farthest))
-		wanted++;
-	return wanted;
-}
-
 static void
 put_row(Output *o, uint32 row, const GrnNear *near, uint32 count)
 {
@@ -275,8 +239,6 @@ put_row(Output *o, uint32 row, const GrnNear *near, uint32 count)
 	bool		nulls[NCOLUMNS] = {false};
 	uint32		n = find_candidates(o, row, near, count);
 
-	if (grnnd_has_stand_ins(o->g->key.type))
-		n = rank(o, row, n);
 	values[0] = grnnd_row_graph_row(o->g, row);
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -294,9 +256,6 @@ put_all(Output *o)
 
 	check_answer(build, &o->answer);
 	o->candidates = palloc(build->spec.near.k * sizeof(Candidate));
-	if (grnnd_has_stand_ins(o->g->key.type))
-		fmgr_info(get_opcode(get_opfamily_member(o->g->family, o->g->type, o->g->type,
-												 GRNND_DISTANCE_STRATEGY)), &o->function);
 	for (uint32 node = 0; node < a->nodes; node++)
 	{
 		uint32		count;

@@ -14,7 +14,6 @@ typedef struct GrnndRowGraph
 	Relation	rel;			/* in AccessShareLock */
 	Oid			type;			/* of the column, below domains */
 	GrnndKey	key;
-	Oid			family;			/* of the operator class */
 	const char *column;
 	const char *row_column;		/* the values name rows: "ctid" or a key */
 	Expr	   *vector;			/* of column */
@@ -39,14 +38,12 @@ typedef struct GrnndRowGraph
 /* ---- row_graph_rows.c ---- */
 
 /*
- * Reads the rows as the user: vectors into VECTORS, row names into TIDS.  For a type with stand-ins
- * TIDS holds the values, too.  Data of more than 8 bytes lies in ATTRS.  If no row has a vector,
- * build.rows is 0 and the build is not begun.
+ * Reads the rows as the user: vectors into VECTORS, row names into TIDS.  Names
+ * of more than 8 bytes lie in ATTRS.  If no row has a vector, build.rows is 0 and the build is not
+ * begun.  Error: 54000 for a sparse row with too many elements.
  */
 extern void grnnd_row_graph_collect(GrnndRowGraph *g);
 /* Returns the name of a row: ctid or key. */
 extern Datum grnnd_row_graph_row(const GrnndRowGraph *g, uint32 row);
-/* Returns the value of a row, of a type with stand-ins. */
-extern Datum grnnd_row_graph_value(const GrnndRowGraph *g, uint32 row);
 
 #endif							/* GRNND_ROW_GRAPH_H */

@@ -24,6 +24,7 @@
 #include "am/create/progress.h"
 #include "am/select_rows.h"
 #include "tools/row_graph.h"
+#include "graph/sparse.h"
 
 /* Memory for rows and stored values is allocated in pieces of this size. */
 #define CHUNK_BYTES (1024 * 1024)
@@ -36,13 +37,6 @@
 
 /* Address space for stored values. */
 #define STORED_BYTES (UINT64_C(4) << 40)
-
-/*
- * Candidates of stand-ins for each wanted row; the operator ranks the candidates.  The 40 nearest
- * sketches hold .98 of the ten nearest rows by cosine (am/types/sparsevec.c).
- */
-#define STAND_INS_PER_ROW 4
-#define MORE_STAND_INS 20
 
 /* Returns the most rows that the relation can have; *guess: the planner's estimate. */
 static uint64
@@ -72,27 +66,26 @@ begin(GrnndRowGraph *g, int dim)
 	GrnBuildSpec *spec = &build->spec;
 	MemoryContext old = MemoryContextSwitchTo(g->context);
 	FormData_pg_attribute column = {0};
-	bool		stand_ins = grnnd_has_stand_ins(g->key.type);
 	double		guess;
 	uint64		most;
 
 	column.atttypid = g->type;
 	column.atttypmod = dim;
+	grnnd_key_set_dim(&g->key, dim);
+	g->key.words = GRNND_MOST_WORDS;
 	grnnd_build_init(build, g->key, &no_columns, &column, NULL);
 	/* the build makes no records */
 	spec->keep = GRN_KEEP_EXACT;
 	spec->use_codes = false;
 	spec->skip_recall = true;
 	spec->params.degree = grn_bare_degree(build->dim);
-	spec->near.k = stand_ins ? Min(STAND_INS_PER_ROW * g->k + MORE_STAND_INS, GRN_MOST_NEAR) : g->k;
+	spec->near.k = g->k;
 	spec->near.ef = Max(g->ef, spec->near.k);
 	spec->near.exact = g->exact;
-	/* distances of stand-ins do not tell the builder which rows are too far */
-	spec->near.farthest = stand_ins ? INFINITY : g->farthest;
+	spec->near.farthest = g->farthest;
 	if (g->exact)
 		spec->device = GRN_DEVICE_CPU;
-	build->words = stand_ins ? 2 : 1;
-	build->attrs_bytes = stand_ins || !g->row_by_value ? STORED_BYTES : 0;
+	build->attrs_bytes = !g->row_by_value ? STORED_BYTES : 0;
 	most = most_rows(g, &guess);
 	grnnd_build_map(build, most);
 	if (spec->device == GRN_DEVICE_GPU ||
@@ -108,7 +101,7 @@ make_room(GrnndRowGraph *g)
 {
 	GrnndBuild *build = &g->build;
 	uint64		row_bytes = build->row_bytes;
-	uint64		tid_bytes = build->words * sizeof(uint64);
+	uint64		tid_bytes = sizeof(uint64);
 	uint64		rows;
 
 	if (build->rows < g->room)
@@ -166,7 +159,6 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 	Datum		plain = PointerGetDatum(PG_DETOAST_DATUM(value));
 	int			dim = g->key.type->dim(plain);
 	Size		used;
-	uint64	   *words;
 	char	   *out;
 
 	if (!g->begun)
@@ -181,6 +173,12 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 	out = build->map->base[GRN_SEG_VECTORS] + build->rows * build->row_bytes;
 	if (!grnnd_form_row(&build->key, dim, plain, out))
 		return;					/* a zero vector has no cosine */
+	if (grn_form(build->key.type->form)->sparse && grn_sparse_error(out) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a graph cannot have rows of type %s with more than about 1000 non-zero elements",
+						build->key.type->name),
+				 errhint("Create a view of rows with fewer elements.")));
 	if (no_row)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -188,10 +186,7 @@ take_row(GrnndRowGraph *g, Datum row, bool no_row, Datum value)
 				 errhint("Pass a column without NULLs, or create a view of the rows that have a key.")));
 	used = grn_form_bytes(build->key.type->form, build->dim);
 	memset(out + used, 0, build->row_bytes - used);
-	words = (uint64 *) build->map->base[GRN_SEG_TIDS] + build->rows * build->words;
-	words[0] = word_of(g, row);
-	if (build->words > 1)
-		words[1] = store(g, DatumGetPointer(plain), VARSIZE(DatumGetPointer(plain)));
+	((uint64 *) build->map->base[GRN_SEG_TIDS])[build->rows] = word_of(g, row);
 	build->rows++;
 }
 
@@ -249,13 +244,7 @@ stored_at(const GrnndRowGraph *g, uint64 at)
 Datum
 grnnd_row_graph_row(const GrnndRowGraph *g, uint32 row)
 {
-	uint64		word = ((const uint64 *) g->build.map->base[GRN_SEG_TIDS])[(uint64) row * g->build.words];
+	uint64		word = ((const uint64 *) g->build.map->base[GRN_SEG_TIDS])[row];
 
 	return g->row_by_value ? (Datum) word : stored_at(g, word);
-}
-
-Datum
-grnnd_row_graph_value(const GrnndRowGraph *g, uint32 row)
-{
-	return stored_at(g, ((const uint64 *) g->build.map->base[GRN_SEG_TIDS])[(uint64) row * g->build.words + 1]);
 }

@@ -141,7 +141,7 @@ sub filters
 	cmp_ok($rows, '<=', 20 * 60, "$class: a scan that is not to go on: no more") unless $class{$class}{type} eq 'bit';
 	($recall, $rows) = answers($node, $class, $table, 1000,
 		set => [ 'SET hnsw.iterative_scan = relaxed_order', 'SET hnsw.max_scan_tuples = 500' ]);
-	# without codes, which sketches of sparse rows lack, a scan also visits what it does not return
+	# without codes, which sparse rows lack, a scan also visits what it does not return
 	cmp_ok($rows, '>=', 20 * ($class{$class}{type} eq 'sparsevec' ? 100 : 250), "$class: hnsw.max_scan_tuples");
 	cmp_ok($rows, '<', 20 * 900, "$class: hnsw.max_scan_tuples ends a scan") unless $class{$class}{type} eq 'bit';
 	is(number($node, "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM $table WHERE kind = 99

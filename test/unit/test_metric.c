@@ -38,7 +38,7 @@ tables_are_consistent(void)
 		/* of forms that are chosen by the values */
 		CHECK(f == NULL || f->holds == NULL ||
 			  f->lossless == (grn_form_wider(f->id, GRN_FORM_WIDEST) == f->id), "form %u", id);
-		CHECK(f == NULL || f->holds != NULL || f->rotated || (f->numbers != GRN_NUMBERS_NONE && f->lossless), "form %u", id);
+		CHECK(f == NULL || f->holds != NULL || f->rotated || f->sparse || (f->numbers != GRN_NUMBERS_NONE && f->lossless), "form %u", id);
 		CHECK(f == NULL || f->rotated || (f->head > 0) == (f->own_head != NULL), "form %u", id);
 		/* few bits say too little of their own, and are chosen by the layout alone */
 		CHECK(f == NULL || !f->rotated || (f->deviations > 0 && f->numbers == GRN_NUMBERS_NONE && f->holds == NULL), "form %u", id);
@@ -53,7 +53,7 @@ tables_are_consistent(void)
 		metrics += m != NULL;
 		forms += f != NULL;
 	}
-	CHECK(metrics == METRICS + OTHERS && forms == 7, "%d, %d", metrics, forms);
+	CHECK(metrics == METRICS + OTHERS && forms == 8, "%d, %d", metrics, forms);
 	CHECK(grn_metric_named("none") == NULL && grn_metric_named("") == NULL, "no such metric");
 	CHECK(!grn_is_metric(&metrics) && !grn_is_metric(NULL), "no entry");
 }
@@ -92,14 +92,20 @@ units_are_chosen(void)
 		CHECK(grn_scale(GRN_MOST_DIMS, jaccard->norm_unit, jaccard->power).norm2 == sphere &&
 			  grn_scale(0, jaccard->norm_unit, jaccard->power).norm2 == 0, "%g", sphere);
 	}
-	/* by a smaller power a longer row is nearer the middle by less */
+	/*
+	 * with power 0 squared distances are 2 less twice the inner product, in units of the longest
+	 * row
+	 */
 	{
-		float		power = grn_metric(GRN_IP_ANGLES)->power;
-		float		far = grn_scale(16 * 16, 16, power).norm2;
-		float		near = grn_scale(160 * 160, 16, power).norm2;
+		uint32_t	lengths[GRN_OCTAVES] = {0};
+		double		unit;
 
-		CHECK(near < far && near > grn_scale(160 * 160, 16, GRN_USUAL_POWER).norm2, "%g %g", near, far);
-		CHECK(fabsf(grn_placed_length(near, power) - 10) < 1e-3, "%g", grn_placed_length(near, power));
+		lengths[grn_octave(9)]++;
+		lengths[grn_octave(1600)]++;
+		unit = grn_metric_norm_unit(grn_metric(GRN_IP_ANGLES), lengths);
+		CHECK(unit == 64, "%g", unit);
+		CHECK(grn_scale(9, unit, 0).norm2 == 1 && grn_scale(9, unit, 0).scale == 1 / 64.f &&
+			  grn_scale(0, unit, 0).scale == 1 / 64.f, "%g", grn_scale(9, unit, 0).scale);
 	}
 }
 
@@ -172,7 +178,6 @@ powers_follow_the_rows(void)
 
 /*
  * An error across the row is in squared distances as a whole, and in inner products not at all.
- * A sketch's error is known of distances and products, and says as much of those as they vary.
  */
 static void
 errors_are_the_metrics_own(void)
@@ -196,12 +201,7 @@ errors_are_the_metrics_own(void)
 		lessened = b;
 		lessened.across = 0;
 		CHECK(m->bound(&b) == m->bound(&lessened) || square, "%s", grn_metric_name(m));
-		b.across = 2;
-		if (m->sketch_error != NULL)
-			CHECK(m->sketch_error(&b) == (square ? sqrt((10 - 4) / 256.0) : 3 / sqrt(128)), "%s", grn_metric_name(m));
 	}
-	CHECK(grn_metric(GRN_L1)->sketch_error == NULL && grn_metric(GRN_JACCARD)->sketch_error == NULL,
-		  "sketches keep neither");
 }
 
 /* A wider form holds what a smaller one holds. */

@@ -356,34 +356,19 @@ compact_layouts(void)
 	}
 }
 
-/* Sketches have few bits, many edges and no codes; the records are none of the layout "compact". */
+/* Sparse rows stay as they are in every layout. */
 static void
-sketch_layouts(void)
+sparse_rows_are_kept(void)
 {
-	static const struct
+	for (GrnKeep keep = GRN_KEEP_DEFAULT; keep <= GRN_KEEP_BYTES; keep++)
 	{
-		uint32_t	dim;
-		GrnForm		form;
-		uint32_t	per_page;
-	}			cases[] = {
-		{513, GRN_FORM_ROTATED4, 17},
-		{768, GRN_FORM_ROTATED4, 13},
-		{1024, GRN_FORM_ROTATED4, 11},
-		{1025, GRN_FORM_ROTATED2, 17},
-		{2048, GRN_FORM_ROTATED2, 11}
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-	{
-		uint32_t	dim = cases[i].dim;
-		GrnForm		form = grn_layout_form(GRN_KEEP_SKETCH, dim, 0, false, GRN_FORM_F32, PAYLOAD);
-		uint32_t	degree = grn_default_degree(dim, form, false, PAYLOAD);
+		GrnForm		form = grn_layout_form(keep, 260, 0, false, GRN_FORM_SPARSE, PAYLOAD);
+		uint32_t	degree = grn_default_degree(260, form, false, PAYLOAD);
 		GrnLayout	l;
 
-		CHECK(form == cases[i].form && degree == 40 && !grn_is_compact(form, dim),
-			  "dim %u: form %d, degree %u", dim, form, degree);
-		CHECK(grn_layout(&l, dim, degree, GRN_NO_CODES, form, PAYLOAD) &&
-			  l.per_page == cases[i].per_page, "dim %u: %u a page", dim, l.per_page);
+		CHECK(form == GRN_FORM_SPARSE && degree == 40, "form %d, degree %u", form, degree);
+		CHECK(grn_layout(&l, 260, degree, GRN_NO_CODES, form, PAYLOAD) && l.vec_bytes == 1040 && l.per_page == 6,
+			  "%u a page", l.per_page);
 	}
 }
 
@@ -648,7 +633,7 @@ main(void)
 	RUN(default_layouts);
 	RUN(column_layouts);
 	RUN(compact_layouts);
-	RUN(sketch_layouts);
+	RUN(sparse_rows_are_kept);
 	RUN(ids_map_to_pages);
 	RUN(written_records_read_back);
 	RUN(each_fault_is_found);

@@ -18,16 +18,78 @@
 #include "am/create/in_backend.h"
 #include "am/create/progress.h"
 #include "am/create/write_index.h"
-#include "am/write/fit.h"
 
 /* Blocks that other sessions may add to the table before the scan begins. */
 #define EXTRA_BLOCKS 65536
+
+/* ---- sparse rows ---- */
+
+#define SAMPLED_RANGES 64		/* ranges of blocks that the sample reads */
+#define SAMPLED_BLOCKS 8		/* blocks of a range */
+/* Share of the rows that need no more words than the index has for a row. */
+#define FITTING 0.98
+
+typedef struct WordsSample
+{
+	const GrnndKey *key;
+	uint64		counts[GRNND_MOST_WORDS + 1];	/* rows by words */
+	uint64		rows;
+} WordsSample;
+
+/* An IndexBuildCallback. */
+static void
+count_words(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *state)
+{
+	WordsSample *s = state;
+	Datum		plain;
+
+	if (isnull[0])
+		return;
+	plain = PointerGetDatum(PG_DETOAST_DATUM(values[0]));
+	s->counts[Min(s->key->type->words(plain), GRNND_MOST_WORDS)]++;
+	s->rows++;
+	if (plain != values[0])
+		pfree(DatumGetPointer(plain));
+}
+
+/*
+ * The words of a sparse row for an index of the table's rows, from a sample of blocks.  Longer rows
+ * are rounded, and scans read them from the table.
+ */
+static uint32
+sample_words(const GrnndKey *key, Relation heap, Relation index, IndexInfo *info)
+{
+	WordsSample *s = palloc0(sizeof(WordsSample));
+	BlockNumber blocks = RelationGetNumberOfBlocks(heap);
+	uint32		ranges = blocks <= SAMPLED_RANGES * SAMPLED_BLOCKS ? 1 : SAMPLED_RANGES;
+	uint64		below = 0;
+	uint32		words = GRNND_LEAST_WORDS;
+
+	s->key = key;
+	for (uint32 i = 0; i < ranges && blocks > 0; i++)
+		(void) table_index_build_range_scan(heap, index, info, false, false, false,
+											(BlockNumber) ((uint64) blocks * i / ranges),
+											ranges == 1 ? blocks : SAMPLED_BLOCKS, count_words, s, NULL);
+	for (uint32 i = 0; i <= GRNND_MOST_WORDS && (double) below < FITTING * (double) s->rows; i++)
+	{
+		below += s->counts[i];
+		words = Max(i, words);
+	}
+	if (s->rows == 0)
+		words = key->words;
+	pfree(s);
+	return words;
+}
 
 /* Initializes a build by an index's definition.  heap and info may be NULL. */
 static void
 init_build(GrnndBuild *build, Relation heap, Relation index, IndexInfo *info)
 {
-	grnnd_build_init(build, grnnd_key(index), grnnd_attrs(index),
+	GrnndKey	key = grnnd_key(index);
+
+	if (key.type->words != NULL && heap != NULL)
+		key.words = sample_words(&key, heap, index, info);
+	grnnd_build_init(build, key, grnnd_attrs(index),
 					 TupleDescAttr(RelationGetDescr(index), 0),
 					 (GrnndOptions *) index->rd_options);
 	build->heap = heap;
@@ -57,7 +119,6 @@ run_build(GrnndBuild *build)
 	double		build_s,
 				end_s,
 				write_s;
-	float		measure_s = 0;
 	BlockNumber pages;
 	double		allvisible;
 	BlockNumber blocks;
@@ -134,21 +195,15 @@ run_build(GrnndBuild *build)
 	grnnd_builder_end(builder);
 	end_s = grnnd_seconds_since(start) + build->empty_seconds;
 
-	/* The builder has sketches but not the rows, so the leader measures recall. */
-	if (build->spec.skip_recall)
-		result->sec_recall = measure_s =
-			grnnd_measure_build(build->index, build->collect_seconds + build_s + write_s + end_s,
-								&result->curve);
-
 	/* Shown only if client_min_messages = info. */
 	if (client_min_messages <= INFO)
 		ereport(INFO,
 				(errmsg("index \"%s\" has been built on %s: %llu rows, %u of them distinct, in %.1f s",
 						RelationGetRelationName(build->index), result->on_gpu ? "a GPU" : "CPU cores",
 						(unsigned long long) build->rows, result->nodes,
-						build->collect_seconds + build_s + write_s + end_s + measure_s),
+						build->collect_seconds + build_s + write_s + end_s),
 				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, measuring recall %.1f s, writing pages %.1f s.%s",
-						   build->collect_seconds, build_s - result->sec_codes - (result->sec_recall - measure_s),
+						   build->collect_seconds, build_s - result->sec_codes - result->sec_recall,
 						   result->sec_codes, result->sec_recall, write_s + end_s,
 						   recall_text(result))));
 	ereport(DEBUG1,

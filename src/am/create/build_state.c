@@ -28,29 +28,18 @@
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
 /*
- * Stand-ins with more dimensions are kept as sketches: their rows are short, so the index should be
- * small as well.
+ * The form in which records keep own vectors.  L1 distances from a few bits of rotated rows are too
+ * inexact.
  */
-#define LONG_STAND_IN 512
-
-static bool
-is_sketch(const GrnndBuild *build)
-{
-	return grnnd_has_stand_ins(build->key.type) && build->dim > LONG_STAND_IN;
-}
-
-/* The form of own vectors in records.  L1 distances from a few rotated bits are too inexact. */
 static GrnKeep
 layout_of(const GrnndBuild *build)
 {
 	GrnKeep		keep = (GrnKeep) build->options.layout;
 
-	if (keep == GRN_KEEP_EXACT)
-		return keep;
+	if (keep == GRN_KEEP_EXACT || grn_form(build->key.type->form)->sparse)
+		return GRN_KEEP_EXACT;
 	if (!grn_rotated_serves(build->key.metric->comparison))
 		return GRN_KEEP_BYTES;
-	if (keep == GRN_KEEP_DEFAULT && is_sketch(build))
-		return GRN_KEEP_SKETCH;
 	return keep;
 }
 
@@ -77,7 +66,6 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 
 	memset(build, 0, sizeof(*build));
 	build->builder.sock = -1;
-	build->words = 1;
 	build->key = key;
 	build->attrs = attrs;
 	if (options == NULL)
@@ -103,15 +91,14 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 						build->key.type->max_dim),
 				 errhint("Index an expression of fewer dimensions, such as substring() of bits.")));
 	build->column_dim = (uint32) typmod;
-	build->dim = (uint32) grnnd_graph_dim(build->key.type, typmod);
+	build->dim = (uint32) grnnd_graph_dim(&build->key, typmod);
 	/*
-	 * Sketches vary alike in all directions, so codes do not pay.  With codes an index of 20,000
-	 * sketches was three times as large, and recall at ef 40 was .80 instead of .95.
+	 * Sparse rows vary alike in very many directions, so codes do not pay.
 	 *
 	 * Compact records keep 24 edges without codes instead of 10 edges with codes: half the bytes,
 	 * and higher recall (420,000 lines of source code: .950 at ef 40 instead of .799).
 	 */
-	if (is_sketch(build) || build->options.layout == GRN_KEEP_COMPACT)
+	if (grn_form(build->key.type->form)->sparse || build->options.layout == GRN_KEEP_COMPACT)
 		build->options.codes = false;
 
 	spec->version = GRN_PROTOCOL_VERSION;
@@ -127,13 +114,6 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->sig_bytes = spec->use_codes ? attrs->n : 0;
 	spec->keep = layout_of(build);
 	spec->fit_rows = grnnd_fit_rows(build->dim);
-	/*
-	 * The recall of sketches says little about the recall of rows.  And the preparation of queries
-	 * for few bits of many dimensions is too slow for the builder: 8 queries took half as long as
-	 * the rest of the build.  So the leader measures recall at the end, from the table and the
-	 * pages (grnnd_measure_build()).
-	 */
-	spec->skip_recall = !grnnd_keeps_rows(build->key.type, typmod) || spec->keep == GRN_KEEP_SKETCH;
 	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,
 							  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
 	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &layout);
@@ -143,11 +123,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 #endif
 	spec->params.seed = build->options.seed;
 	grnnd_set_devices(spec);
-	/*
-	 * A GPU's digests cannot represent sketches.  Measured on 100,000 short rows: 256 directions
-	 * have .65 of the ten nearest among their nearest 40, all 2,048 numbers have .99.
-	 */
-	if (is_sketch(build) && spec->device == GRN_DEVICE_AUTO)
+	/* A GPU compares rows by their numbers. */
+	if (grn_form(build->key.type->form)->sparse)
 		spec->device = GRN_DEVICE_CPU;
 	build->row_bytes = spec->row_bytes;
 }
@@ -175,7 +152,7 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 	build->max_rows = Min(rows, GRN_MAX_NODES - 1);
 	build->max_rows = Min(build->max_rows, (SEGMENT_LIMIT - SEGMENT_SLACK) / row_bytes);
 	max[GRN_SEG_VECTORS] = segment_bytes(build, row_bytes);
-	max[GRN_SEG_TIDS] = segment_bytes(build, build->words * sizeof(uint64));
+	max[GRN_SEG_TIDS] = segment_bytes(build, sizeof(uint64));
 	max[GRN_SEG_ATTRS] = build->attrs_bytes;
 	max[GRN_SEG_LISTS] = 0;
 	if (build->attrs != NULL && build->attrs->bytes > 0)

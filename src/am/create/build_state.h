@@ -26,7 +26,6 @@ typedef struct GrnndBuild
 	const GrnndAttrs *attrs;	/* filter columns */
 	uint64		attrs_bytes;	/* address space of ATTRS in bytes, for builds without filter
 								 * columns */
-	uint32		words;			/* words of 8 bytes a row in TIDS */
 	double		expected_rows;	/* estimated rows, by the table's statistics */
 	uint64		max_rows;		/* rows for which address space is reserved */
 	GrnBuildSpec spec;

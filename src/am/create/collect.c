@@ -466,6 +466,7 @@ grnnd_collect_worker(dsm_segment *seg, shm_toc *toc)
 	c.shared = shared;
 	c.me = &shared->participants[1 + ParallelWorkerNumber];
 	c.key = grnnd_key(index);
+	c.key.words = shared->dim;
 	c.attrs = grnnd_attrs(index);
 	c.map = grnnd_mapping_attach(&shared->extents, 1 << GRN_SEG_VECTORS | 1 << GRN_SEG_TIDS |
 								 1 << GRN_SEG_ATTRS);

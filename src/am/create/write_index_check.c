@@ -51,7 +51,7 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
 		!(r->held >= 0))
 		grnnd_bad_result("a scale is not a positive number");
-	if (grn_is_scaled(build->key.metric->embedding) ? !grn_is_power(r->power) : r->power != 0)
+	if (build->key.metric->power > 0 ? !grn_is_power(r->power) : r->power != 0)
 		grnnd_bad_result("impossible power of places");
 	if (r->centered && !grn_form(r->form)->rotated)
 		grnnd_bad_result("a center of vectors that have none");

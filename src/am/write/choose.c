@@ -31,12 +31,19 @@
  */
 #define FEW_LINKS 14
 
+/* Inner products of sparse rows have no zero that a share could refer to. */
+static float
+rule_slack(const GrnndIndex *ix)
+{
+	return grn_form(ix->layout.form)->sparse && grn_compares_products(ix->key.metric->comparison) ? 0 : RULE_SLACK;
+}
+
 void
 grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 {
 	if (place != x)
 		memcpy(place, x, ix->meta.dim * sizeof(float));
-	if (grn_is_scaled(ix->key.metric->embedding))
+	if (grn_is_scaled(ix->key.metric->embedding) && !grn_form(ix->layout.form)->sparse)
 		grn_place(place, ix->meta.dim, ix->meta.norm_unit, ix->encoder.power);
 }
 
@@ -136,6 +143,7 @@ struct GrnndNear
 	GrnndStore *store;
 	const GrnndIndex *ix;
 	const GrnndPoint *p;
+	GrnBetweenFn apart;			/* distances of places */
 	GrnSearch  *search;
 	uint32		nfound;
 	float	   *rows;			/* [nfound][dim] places of the found nodes; NULL until needed */
@@ -163,6 +171,7 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEn
 	near->store = store;
 	near->ix = store->ix;
 	near->p = p;
+	near->apart = grn_between(store->ix->layout.form, store->ix->key.metric);
 	if (ef == 0)
 		return near;
 	near->search = grn_search_begin(&params, &store->base, p->x);
@@ -332,7 +341,7 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 	if (node == NULL)
 		return false;
 	row = node->row;
-	*x_to_v = grn_dist->l2_f32(near->own, row, dim) + near->p->error2;
+	*x_to_v = near->apart(near->own, row, dim) + near->p->error2;
 	if (estimate)
 	{
 		GrnCodeQuery query;
@@ -346,8 +355,8 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 		node = near_node(near, grn_rec_ids(l, v)[i], all && !estimate);
 		if (node != NULL)
 		{
-			to_v[i] = grn_dist->l2_f32(row, node->row, dim);
-			to_x[i] = grn_dist->l2_f32(near->own, node->row, dim) + near->p->error2;
+			to_v[i] = near->apart(row, node->row, dim);
+			to_x[i] = near->apart(near->own, node->row, dim) + near->p->error2;
 		}
 		else if (!estimate)
 			to_v[i] = to_x[i] = INFINITY;
@@ -413,7 +422,7 @@ grnnd_evict(GrnndNear *near, GrnndEviction *e)
 	bool		one_way[GRN_MAX_DEGREE];
 	uint32		over[GRN_MAX_DEGREE];
 	GrnEvict	choice = {.level = e->level, .count = e->v->count, .to_v = to_v, .to_x = to_x,
-		.slack = RULE_SLACK, .reached = reached, .one_way = one_way, .may_add = e->may_add};
+		.slack = rule_slack(near->ix), .reached = reached, .one_way = one_way, .may_add = e->may_add};
 	int			position;
 
 	/* to refuse the point by, estimates are too coarse, and reading rows takes too long */
@@ -521,7 +530,8 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 		.stride = dim,
 		.dim = dim,
 		.dist = dist,
-		.slack = RULE_SLACK,
+		.slack = rule_slack(ix),
+		.apart = near->apart,
 		.most = shares->candidates,
 		.fill = shares->fill
 	};
@@ -544,7 +554,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 			ntwins++;
 		else
 		{
-			dist[prune.n] = grn_dist->l2_f32(near->own, rows + (Size) i * dim, dim) + p->error2;
+			dist[prune.n] = near->apart(near->own, rows + (Size) i * dim, dim) + p->error2;
 			from[prune.n++] = i;
 		}
 	}

@@ -26,15 +26,6 @@ extern const char *grnnd_codes_state(const GrnndMeta *meta);
  */
 extern void grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum);
 
-/* ---- fit_recall.c ---- */
-
-/*
- * Measures the recall of an index that a build has just written, for a builder that could not. Uses
- * rows of the table, takes a share of the seconds of the build, and writes the result into the
- * build's report. Returns the seconds; *curve has no queries if nothing could be measured.
- */
-extern float grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve);
-
 /* ---- fit_schedule.c: in which process, and when ---- */
 
 /*

@@ -11,9 +11,9 @@
  * between two measurements.
  *
  * Distances are computed from stored vectors, whose rows are rounded to 8 or 4 bits at most.
- * Vectors of fewer bits, and sketches, cannot tell which rows are the nearest. Then the function
- * reads from the table (fit_rows.c) the rows of the CANDIDATES nearest vectors, and of all nodes
- * that searches find. A build of sketches ends with this step, because the builder has no rows.
+ * Vectors of fewer bits cannot tell which rows are the nearest. Then the function reads from the
+ * table (fit_rows.c) the rows of the CANDIDATES nearest vectors, and of all nodes that searches
+ * find.
  */
 #include "am/write/fit_impl.h"
 
@@ -62,7 +62,6 @@
 
 #define DEAD_LIMIT 64
 
-/* For ten nearest rows, the 120 nearest sketches contain 1.00 of them (am/types/sparsevec.c). */
 #define CANDIDATES (4 * GRN_CURVE_MOST_K)
 
 #define ALIGNMENT 64			/* as grn_query_make() requires */
@@ -110,10 +109,9 @@ typedef struct Measure
 
 /* Returns whether stored vectors tell which rows are the nearest. */
 static bool
-vectors_rank_rows(const GrnndType *type, const GrnndMeta *meta)
+vectors_rank_rows(const GrnndMeta *meta)
 {
-	return grnnd_keeps_rows(type, (int) meta->column_dim) &&
-		(!grn_form(meta->form)->rotated || meta->form == GRN_FORM_ROUNDED_MORE) &&
+	return (!grn_form(meta->form)->rotated || meta->form == GRN_FORM_ROUNDED_MORE) &&
 		!grn_is_compact(meta->form, meta->dim);
 }
 
@@ -223,6 +221,9 @@ make_ready(Measure *m)
 	const GrnLayout *l = &m->f->ix.layout;
 	Size		bytes = grn_query_bytes(m->f->ix.key.metric->comparison, l->form, l->dim);
 
+	/* prepared queries of sparse rows are large */
+	if (grn_form(l->form)->sparse)
+		return;
 	for (uint32 i = m->first; i < m->nqueries && bytes > 0; i++)
 	{
 		TestQuery  *q = &m->queries[i];
@@ -553,7 +554,7 @@ grnnd_fit_measure(Fit *f)
 	GrnndMeasured *measured = &f->ix.notes.measured;
 	GrnndMissed *missed = &f->ix.notes.missed;
 	GrnndQueried *queried = &f->ix.notes.queried;
-	bool		by_rows = !vectors_rank_rows(f->ix.key.type, &f->ix.meta);
+	bool		by_rows = !vectors_rank_rows(&f->ix.meta);
 	Outcome		out;
 	double		free;
 
@@ -574,61 +575,4 @@ grnnd_fit_measure(Fit *f)
 	queried->measured = out.contrast;
 	queried->crc = grnnd_queried_crc(queried);
 	return true;
-}
-
-/* Writes the final measurement of a build into its report. */
-static void
-write_report(Relation index, GrnndReport *report, GrnndMissed *missed, GrnndQueried *queried)
-{
-	Buffer		buffer = grnnd_read(index, 0, BUFFER_LOCK_EXCLUSIVE, GRNND_META, NULL);
-	GenericXLogState *xlog = GenericXLogStart(index);
-	Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-
-	report->crc = grnnd_report_crc(report);
-	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_REPORT, report, sizeof(*report));
-	missed->crc = grnnd_missed_crc(missed);
-	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MISSED, missed, sizeof(*missed));
-	queried->crc = grnnd_queried_crc(queried);
-	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_QUERIED, queried, sizeof(*queried));
-	GenericXLogFinish(xlog);
-	UnlockReleaseBuffer(buffer);
-	/* this backend may hold a copy by now */
-	CacheInvalidateRelcache(index);
-}
-
-float
-grnnd_measure_build(Relation index, double seconds, GrnRecallCurve *curve)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd fit",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	Fit		   *f = palloc0(sizeof(Fit));
-	GrnndReport *report = &f->ix.notes.report;
-	Outcome		out;
-	double		free;
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	f->index = index;
-	grnnd_copy_index(index, &f->ix);
-	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
-	f->limit = f->store.id_limit;
-	memset(curve, 0, sizeof(*curve));
-	if (f->limit >= LEAST_IDS)
-	{
-		measure(f, true, Max(seconds * BUILD_SHARE, BUILD_LEAST_SECONDS), &out, &free);
-		*curve = out.curve;
-	}
-	seconds = seconds_since(start);
-	if (curve->queries > 0)
-	{
-		report->curve = *curve;
-		f->ix.notes.missed.built = out.misses;
-		report->seconds[GRNND_STEP_RECALL] = (float) seconds;
-		f->ix.notes.queried.built = out.contrast;
-		write_report(index, report, &f->ix.notes.missed, &f->ix.notes.queried);
-	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-	return (float) seconds;
 }

@@ -117,7 +117,7 @@ static VertexQuery
 make_query(const GrnNearest *n, size_t v, float *floats, void *made)
 {
 	const GrnRows *rows = n->rows;
-	VertexQuery q = {grn_row_values(rows, grn_row(rows, v), floats), NULL};
+	VertexQuery q = {grn_row_query(rows, grn_row(rows, v), floats), NULL};
 
 	if (made_bytes(n) > 0 && grn_query_make(rows->form, q.floats, rows->dim, made))
 		q.made = made;

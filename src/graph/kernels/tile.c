@@ -13,12 +13,10 @@ static void
 float_dists(const GrnTile *tile, const void *row, int32_t term,
 			const GrnPanel *panel, uint32_t *out)
 {
-	for (uint32_t i = 0; i < panel->count; i++)
-	{
-		float		d = grn_row_distance(tile->rows, row, panel->rows[i]);
+	float		distances[GRN_PANEL_ROWS];
 
-		memcpy(&out[i], &d, sizeof(d));
-	}
+	grn_row_distances(tile->rows, row, panel->rows, panel->count, distances);
+	memcpy(out, distances, panel->count * sizeof(float));
 }
 
 void

@@ -16,6 +16,7 @@
 
 #include "graph/kernels/rotate.h"
 #include "graph/rotated.h"
+#include "graph/sparse.h"
 #include "graph/space.h"
 
 /* ---- the center ---- */
@@ -77,7 +78,10 @@ center_product(const void *vec)
 void
 grn_own_load(const GrnLayout *l, const void *vec, float *x)
 {
-	grn_form_load(l->form, vec, l->dim, x);
+	if (grn_form(l->form)->sparse)
+		memcpy(x, vec, l->vec_bytes);
+	else
+		grn_form_load(l->form, vec, l->dim, x);
 	for (uint32_t j = 0; l->center != NULL && j < l->dim; j++)
 		x[j] += l->center->x[j];
 }
@@ -131,9 +135,12 @@ double
 grn_own_query_share(const GrnLayout *l, const float *q)
 {
 	float		rest[GRN_MAX_DIM];
-	double		whole = grn_norm2(q, l->dim);
+	double		whole;
 
-	if (l->center == NULL || !l->center->products || whole == 0)
+	if (l->center == NULL || !l->center->products)
+		return 1;
+	whole = grn_norm2(q, l->dim);
+	if (whole == 0)
 		return 1;
 	return sqrt(grn_norm2(without_center(l, q, times_center(l, q), rest), l->dim) / whole);
 }
@@ -149,7 +156,11 @@ float
 grn_own_error(const GrnLayout *l, const float *x, const void *vec)
 {
 	float		rest[GRN_MAX_DIM];
-	float		l2 = grn_form_l2(l->form, without_center(l, x, 1, rest), vec, l->dim);
+	float		l2;
+
+	if (grn_form(l->form)->sparse)
+		return grn_sparse_error(vec);
+	l2 = grn_form_l2(l->form, without_center(l, x, 1, rest), vec, l->dim);
 
 	return fminf(sqrtf(l2) * ERROR_SURPLUS + LEAST_ERROR, FLT_MAX);
 }
@@ -194,6 +205,11 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 	const float *left;
 	bool		exact;
 
+	if (grn_form(l->form)->sparse)
+	{
+		memcpy(vec, stored != NULL ? stored : x, l->vec_bytes);
+		return grn_sparse_error(vec);
+	}
 	if (stored != NULL)
 	{
 		memcpy(vec, stored, l->vec_bytes);
@@ -210,6 +226,14 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 		memcpy(vec, &head, sizeof(head));
 	}
 	return exact ? 0 : error_of_stored(l, left, x, vec);
+}
+
+GrnBetweenFn
+grn_between(GrnForm form, const GrnMetricInfo *metric)
+{
+	if (!grn_form(form)->sparse)
+		return grn_dist->l2_f32;
+	return grn_sparse_between(metric->comparison);
 }
 
 GrnLayout

@@ -63,7 +63,7 @@ occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 		if (w->refused[c] || p->dist[c] < p->dist[a])
 			continue;
 		if (p->codec == NULL)
-			w->between[c] = grn_dist->l2_f32(row_of(p, a), row_of(p, c), p->dim);
+			w->between[c] = p->apart(row_of(p, a), row_of(p, c), p->dim);
 		if (w->between[c] < p->dist[c] * (1 - p->slack))
 			w->refused[c] = 1;
 	}

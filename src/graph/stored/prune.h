@@ -10,6 +10,7 @@
 #define GRN_PRUNE_H
 
 #include "graph/stored/estimate.h"
+#include "graph/stored/own.h"
 #include "graph/stored/record.h"
 
 /*
@@ -25,6 +26,7 @@ typedef struct GrnPrune
 	const uint32_t *at;			/* [n] indices of the candidates' rows; NULL: candidate i has row i */
 	size_t		stride;
 	uint32_t	dim;			/* dimensions of the rows */
+	GrnBetweenFn apart;			/* distances of rows, by grn_between() */
 	const float *dist;			/* [n] squared distances to u */
 	uint32_t	n;
 	uint32_t	nfixed;

@@ -172,8 +172,7 @@ typedef enum GrnKeep
 	GRN_KEEP_DEFAULT = 0,		/* in 8 or 4 bits if that saves pages, else as EXACT */
 	GRN_KEEP_EXACT,				/* in the smallest form that holds all rows exactly */
 	GRN_KEEP_COMPACT,			/* in about 100 bytes, without codes of neighbors */
-	GRN_KEEP_BYTES,				/* as DEFAULT, but never in a rotated form; internal */
-	GRN_KEEP_SKETCH				/* in about 500 bytes; for sketches, internal */
+	GRN_KEEP_BYTES				/* as DEFAULT, but never in a rotated form; internal */
 } GrnKeep;
 
 /* True for records of layout = compact.  Other layouts keep more of a row. */

@@ -72,6 +72,7 @@ typedef struct GrnFound
 	uint32_t	next;			/* first record of the chain of further TIDs */
 	uint32_t	tids;			/* offset into grn_search_tids(), counted in TIDs */
 	uint32_t	kept;			/* with keep_vectors: for grn_search_vector() */
+	float		norm2;			/* with norms: the squared length of the row */
 } GrnFound;
 
 /* The contrast (GrnContrast) of two distances, or of two inner products; 0: not known. */
@@ -95,6 +96,7 @@ typedef struct GrnSearchParams
 	bool		resumable;		/* keep candidates that fall off the list, for further runs */
 	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
 	bool		keep_vectors;	/* keep vectors and neighbor lists of expanded nodes (for inserts) */
+	bool		norms;			/* GrnFound.norm2 is wanted */
 	bool		skip_killed;	/* ignore the TIDs of records with GRN_KILLED */
 	bool		by_row;			/* q is a row: distances are in the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run may visit; 0: no limit */

@@ -28,10 +28,11 @@ grn_query_begin(GrnSearch *s, const float *q)
 	const GrnLayout *l = p->layout;
 	const GrnCodec *codec = p->codec;
 	Query	   *to = &s->query;
+	bool		sparse = grn_form(l->form)->sparse;
 	size_t		bytes;
 
 	to->q = q;
-	to->comparison = p->by_row ? GRN_BETWEEN_PLACES : p->metric->comparison;
+	to->comparison = p->by_row && !sparse ? GRN_BETWEEN_PLACES : p->metric->comparison;
 	/* the form of stored vectors may have a preparation of queries */
 	bytes = grn_query_bytes(to->comparison, l->form, l->dim);
 	if (bytes > 0)
@@ -57,7 +58,7 @@ grn_query_begin(GrnSearch *s, const float *q)
 		if (to->code.what == GRN_ESTIMATE_IP && p->code_query == NULL)
 			to->code.base += DOUBT * codec->error * (float) sqrt(grn_norm2(q, l->dim));
 	}
-	if (p->by_row && grn_is_scaled(p->metric->embedding))
+	if (p->by_row && grn_is_scaled(p->metric->embedding) && !sparse)
 	{
 		to->place = s->store->alloc(s->store, 2 * (size_t) l->dim * sizeof(float));
 		memcpy(to->place, q, l->dim * sizeof(float));
@@ -142,6 +143,8 @@ take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 	/* with codes, results use no distance of a row that fails */
 	if (s->p.filter == NULL || !s->codes || has_rows(now))
 		now->distance = stored_distance(s, vec, rec->error);
+
+	now->norm2 = s->p.norms ? grn_own_norm2(l, vec) : 0;
 
 	if (s->p.keep_vectors)
 	{

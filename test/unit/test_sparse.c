@@ -1,0 +1,166 @@
+/*
+ * test_sparse.c - rows of non-zero elements: what is stored, distances, and damaged rows.
+ */
+#include "graph/sparse.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/form.h"
+#include "graph/grn.h"
+#include "unit.h"
+
+#define MOST 300
+#define WORDS 160
+
+typedef struct Elements
+{
+	int32_t		columns[MOST];
+	float		values[MOST];
+	size_t		n;
+} Elements;
+
+/* Elements whose columns are below n * apart. */
+static Elements
+elements_of(size_t n, uint32_t apart, uint64_t seed)
+{
+	Elements	e = {.n = n};
+
+	for (size_t i = 0; i < n; i++)
+	{
+		e.columns[i] = (int32_t) (i * apart + grn_random(seed, 1, i) % apart);
+		e.values[i] = (float) (1 + grn_random(seed, 2, i) % 9) * (grn_random(seed, 3, i) % 8 == 0 ? -1 : 1);
+	}
+	return e;
+}
+
+static double
+distance(const Elements *a, const Elements *b, int power)
+{
+	double		sum = 0;
+	size_t		i = 0;
+	size_t		j = 0;
+
+	while (i < a->n || j < b->n)
+	{
+		int32_t		c = i < a->n ? a->columns[i] : INT32_MAX;
+		int32_t		d = j < b->n ? b->columns[j] : INT32_MAX;
+		double		e = (c <= d ? a->values[i] : 0) - (d <= c ? b->values[j] : 0);
+
+		i += c <= d;
+		j += d <= c;
+		sum += power == 2 ? e * e : fabs(e);
+	}
+	return sum;
+}
+
+static bool
+near(double a, double b)
+{
+	return fabs(a - b) <= 1e-5 * (fabs(a) + fabs(b)) + 1e-6;
+}
+
+/* All ways to compare two rows agree, for columns of 2 and of 4 bytes. */
+static void
+comparisons_agree(void)
+{
+	GrnSparseQuery *query = malloc(GRN_SPARSE_QUERY_BYTES);
+
+	for (uint64_t seed = 0; seed < 200; seed++)
+	{
+		Elements	a = elements_of(seed % 70, seed % 3 == 0 ? 5000 : 40, seed);
+		Elements	b = elements_of(seed % 11 * 6, seed % 5 == 0 ? 5000 : 40, seed + 1000);
+		float		x[WORDS];
+		float		y[WORDS];
+		const uint8_t *to = (const uint8_t *) y;
+		const void *others[2] = {y, x};
+		float		many[2];
+		double		l2 = distance(&a, &b, 2);
+		double		ip;
+
+		CHECK(grn_sparse_store(a.columns, a.values, a.n, WORDS, x) &&
+			  grn_sparse_store(b.columns, b.values, b.n, WORDS, y) &&
+			  grn_sparse_error(x) == 0 && grn_sparse_check(x, WORDS) == NULL, "seed %d", (int) seed);
+		ip = (grn_sparse_norm2(x) + grn_sparse_norm2(y) - l2) / 2;
+		grn_sparse_query(x, query);
+		CHECK(near(grn_sparse_l2(x, to, WORDS), l2) && near(grn_sparse_query_l2(query, y, WORDS), l2) &&
+			  near(grn_sparse_apart((uint8_t *) x, 1, to, 1, WORDS), l2), "seed %d: %g", (int) seed, l2);
+		CHECK(near(grn_sparse_ip(x, to, WORDS), ip) && near(grn_sparse_query_ip(query, y, WORDS), ip),
+			  "seed %d: %g", (int) seed, ip);
+		CHECK(near(grn_sparse_query_l1(query, y, WORDS), distance(&a, &b, 1)), "seed %d", (int) seed);
+		CHECK(grn_sparse_query_l2(query, x, WORDS) == 0, "seed %d: %g to itself", (int) seed,
+			  grn_sparse_query_l2(query, x, WORDS));
+		grn_sparse_many(x, others, 2, WORDS, GRN_COMPARE_L2, many);
+		CHECK(near(many[0], l2) && many[1] == 0, "seed %d: %g and %g", (int) seed, many[0], many[1]);
+		grn_sparse_many(x, others, 1, WORDS, GRN_COMPARE_IP, many);
+		grn_sparse_many(y, (const void *[]) {x}, 1, WORDS, GRN_COMPARE_IP, many + 1);
+		CHECK(many[0] == many[1] && near(many[0], ip), "seed %d: %g and %g", (int) seed, many[0], many[1]);
+		grn_sparse_many(x, others, 1, WORDS, GRN_COMPARE_L1, many);
+		grn_sparse_many(y, (const void *[]) {x}, 1, WORDS, GRN_COMPARE_L1, many + 1);
+		CHECK(many[0] == many[1] && near(many[0], distance(&a, &b, 1)), "seed %d: %g and %g by L1", (int) seed, many[0], many[1]);
+	}
+	free(query);
+}
+
+/* A row without room for all elements keeps the largest, and knows what is lost. */
+static void
+long_rows_keep_the_largest(void)
+{
+	for (uint64_t seed = 0; seed < 20; seed++)
+	{
+		Elements	e = elements_of(MOST, seed % 2 == 0 ? 40 : 5000, seed);
+		float		row[WORDS];
+		double		norm2 = 0;
+		double		error;
+
+		for (size_t i = 0; i < e.n; i++)
+			norm2 += e.values[i] * e.values[i];
+		CHECK(!grn_sparse_store(e.columns, e.values, e.n, WORDS, row) && grn_sparse_check(row, WORDS) == NULL,
+			  "seed %d", (int) seed);
+		error = grn_sparse_error(row);
+		CHECK(near(grn_sparse_norm2(row) + error * error, norm2) || error * error > norm2 - grn_sparse_norm2(row),
+			  "seed %d: %g", (int) seed, error);
+		CHECK(grn_sparse_norm2(row) > norm2 / 2, "seed %d: %g of %g", (int) seed, grn_sparse_norm2(row), norm2);
+		grn_sparse_normalize((uint8_t *) row, WORDS, sqrt(grn_sparse_whole_norm2(row)));
+		CHECK(fabs(grn_sparse_whole_norm2(row) - 1) < 1e-3, "seed %d: %g", (int) seed, grn_sparse_whole_norm2(row));
+	}
+}
+
+/* Any bytes can be compared; unsound bytes are named. */
+static void
+damaged_rows_are_harmless(void)
+{
+	Elements	e = elements_of(50, 40, 1);
+	GrnSparseQuery *query = malloc(GRN_SPARSE_QUERY_BYTES);
+	float		q[WORDS];
+	uint32_t	named = 0;
+
+	grn_sparse_store(e.columns, e.values, e.n, WORDS, q);
+	grn_sparse_query(q, query);
+	for (uint64_t seed = 0; seed < 3000; seed++)
+	{
+		/* of the row's size, so that AddressSanitizer sees reads behind it */
+		uint8_t    *row = malloc(WORDS * sizeof(float));
+
+		grn_sparse_store(e.columns, e.values, e.n, WORDS, row);
+		for (uint64_t k = 0; k < 1 + seed % 20; k++)
+			row[grn_random(seed, 1, k) % (seed % 2 == 0 ? 16 : WORDS * sizeof(float))] = (uint8_t) grn_random(seed, 2, k);
+		named += grn_sparse_check(row, WORDS) != NULL;
+		(void) grn_sparse_query_ip(query, row, WORDS);
+		(void) grn_sparse_query_l2(query, row, WORDS);
+		(void) grn_sparse_query_l1(query, row, WORDS);
+		free(row);
+	}
+	CHECK(named > 1000, "%u named", named);
+	free(query);
+}
+
+int
+main(void)
+{
+	RUN(comparisons_agree);
+	RUN(long_rows_keep_the_largest);
+	RUN(damaged_rows_are_harmless);
+	UNIT_END();
+}
