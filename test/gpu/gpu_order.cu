@@ -219,7 +219,7 @@ test_cuts(GrnGpu *gpu, const CutRows &r, uint32_t per_page, bool keep)
 	report("order by cuts, " + std::to_string(n) + " rows of " + std::to_string(r.dim) +
 		   (r.bits ? " bits" : r.integers ? " integers" : r.near ? " floats, nearly copies" : " floats") +
 		   (keep ? ", digests kept" : "") + ", " + std::to_string(per_page) + " a page",
-		   fine && wrong == 0 && mixed <= (r.near ? n / 20 : r.bits ? n / 500 : 0) && position[n] == 77,
+		   fine && wrong == 0 && mixed <= (r.near ? n / 20 : r.bits ? n / 100 : 0) && position[n] == 77,
 		   fine ? std::to_string(wrong) + " wrong, " + std::to_string(mixed) + " on another's page" : err.text);
 }
 

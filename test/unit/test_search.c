@@ -153,7 +153,7 @@ bound_of(World *w, GrnSearch *s, uint32_t n, uint32_t ef, uint32_t wanted)
 	slope = (sum[3] - sum[0] * sum[1]) / (sum[2] - sum[0] * sum[0]);
 	error = sqrt(sum[4] - sum[1] * sum[1] - slope * (sum[3] - sum[0] * sum[1]));
 	return sum[1] + fmax(slope * (found[ef - 1].distance - sum[0]) + error,
-						 slope * (found[wanted - 1].distance - sum[0]) + 3 * error);
+						 slope * (found[wanted - 1].distance - sum[0]) + 2 * error);
 }
 
 /*
@@ -181,11 +181,11 @@ runs_allow_for_errors_of_estimates(void)
 			double		bound = bound_of(w, s, n, ef, m == 0 ? 10 : ef);
 			bool		seen[N] = {false};
 
-			CHECK(n >= ef && n <= 6 * ef + 8, "%u found", n);
+			CHECK(n >= ef && n <= 4 * ef + 8, "%u found", n);
 			more += n > ef;
 			for (uint32_t i = 0; i < n; i++)
 				seen[found[i].id] = true;
-			for (uint32_t i = 0; i < n && n < 6 * ef; i++)
+			for (uint32_t i = 0; i < n && n < 4 * ef; i++)
 			{
 				uint32_t	id = found[i].id;
 				float		estimate[DEGREE];
