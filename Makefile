@@ -67,8 +67,9 @@ MODULE_big = grnnd
 DATA = $(wildcard sql/grnnd--*.sql src/*/grnnd_*--*.sql)
 # Their names begin with grnnd: the folder is that of all extensions.
 DOCS = $(wildcard doc/grnnd*.md)
-# src/am and src/graph have rooms; what lies at their top is for all of them.
-GRAPH_SRC = $(wildcard src/graph/*.c src/graph/*/*.c)
+# The rooms without PostgreSQL, which both the library and the builder get.  (src/am has rooms inside.)
+PLAIN_ROOMS = memory space space/kernels store graph
+GRAPH_SRC = $(wildcard $(PLAIN_ROOMS:%=src/%/*.c))
 # A backend builds small indexes itself (src/am/create/in_backend.c): the steps of a build, without a GPU.
 STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,group_lists \
 	build_graph finish gpu_team gpus host prepare progress queries upload work_queue) cuda/stub.c
@@ -104,7 +105,7 @@ endif
 ifeq ($(wildcard $(VECTOR_INCLUDE)/sparsevec.h)$(filter clean distclean uninstall,$(MAKECMDGOALS)),)
 $(error the pgvector of $(VECTOR_INCLUDE) is too old: it has no sparsevec.h. Install pgvector 0.7 or newer)
 endif
-# Includes name the room: "graph/stored/record.h", "builder/protocol.h", "cuda/gpu.h".
+# Includes name the room: "store/record.h", "builder/protocol.h", "cuda/gpu.h".
 PG_CPPFLAGS = -I$(VECTOR_INCLUDE) -Isrc -I. -Wswitch-enum
 # (Calls within the library go directly, also of functions that it exports.)
 SHLIB_LINK += -lm -lpthread -Wl,-Bsymbolic-functions
@@ -149,8 +150,8 @@ endif
 endif
 
 # The loops of projection.c go over all numbers of all rows, and the compiler makes vectors of them.
-src/graph/construct/projection.o: override CFLAGS += -O3 -fno-trapping-math
-build/graph/construct/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
+src/graph/projection.o: override CFLAGS += -O3 -fno-trapping-math
+build/graph/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
 
 # No -march: distance kernels choose AVX-512, AVX2, NEON or plain C at run time.
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
@@ -186,7 +187,7 @@ grnnd_build_server.so: $(BUILD_SERVER_OBJ) grnnd.so
 grnnd_tools.so grnnd_build_server.so:
 	$(CC) $(CFLAGS) $(COPT) -shared -o $@ $^ $(LDFLAGS) $(LDFLAGS_SL) $(HARDENING_LINK) -Wl,-rpath,'$$ORIGIN'
 
-$(OBJS) $(BESIDE_OBJ): $(wildcard src/am/*.h src/am/*/*.h src/tools/*.h src/build_server/*.h src/graph/*.h src/graph/*/*.h src/builder/*.h cuda/gpu.h)
+$(OBJS) $(BESIDE_OBJ): $(wildcard src/am/*.h src/am/*/*.h src/tools/*.h src/build_server/*.h $(PLAIN_ROOMS:%=src/%/*.h) src/builder/*.h cuda/gpu.h)
 
 .PHONY: install-beside uninstall-beside
 install: install-beside

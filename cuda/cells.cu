@@ -1,5 +1,5 @@
 /*
- * cells.cu - finds the cells of rows for builds in parts (GrnCells in src/graph/grn.h),
+ * cells.cu - finds the cells of rows for builds in parts (GrnCells in src/space/grn.h),
  * while the rows are on the device to be digested.
  *
  * Tensor cores multiply rows by centers, after the mean of the centers is subtracted from

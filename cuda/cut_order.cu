@@ -2,7 +2,7 @@
  * cut_order.cu - computes an order of vertices that puts near vertices onto one page of
  * an index, by repeated cuts of the vertices' digests.
  *
- * src/graph/stored/cut_order.c does the same with codes and rows.  All vertices are cut
+ * src/store/cut_order.c does the same with codes and rows.  All vertices are cut
  * in two, across the direction in which the halves of a sample differ most.  Each part is
  * cut again until a part is a page.  The first cuts handle all parts of a level together:
  * one sort orders the vertices of each part along the part's direction.  After the first
@@ -24,7 +24,7 @@ constexpr uint32_t LEAF = 256;
  * pages that a search reads, a quarter of the sample costs 9% more.
  */
 constexpr uint32_t SAMPLE_EACH = 16, LEAST_SAMPLE = 256, MOST_SAMPLE = 512;
-/* Steps of 2-means, as in src/graph/stored/group.c. */
+/* Steps of 2-means, as in src/store/group.c. */
 constexpr int MEANS_STEPS = 4;
 /* The most elements of a digest that one lane holds. */
 constexpr int EACH = MAX_STRIDE / 2 / WARP;

@@ -12,7 +12,7 @@
 #ifndef GRN_GPU_H
 #define GRN_GPU_H
 
-#include "../src/graph/grn.h"
+#include "../src/space/grn.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -41,7 +41,7 @@ KERNEL_SRC = $(SLOW_SRC) $(filter-out $(SLOW_SRC),$(wildcard cuda/*.cu))
 KERNEL_OBJ = $(KERNEL_SRC:cuda/%.cu=build/cuda/%.o)
 CHECK_SRC = $(wildcard test/gpu/gpu_*.cu)
 CHECK_OBJ = $(CHECK_SRC:test/gpu/%.cu=build/cuda/test/%.o)
-CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h cuda/paper/*.cuh cuda/paper/*.h src/graph/*.h)
+CUDA_HEADERS = $(wildcard cuda/*.cuh cuda/*.h cuda/paper/*.cuh cuda/paper/*.h src/memory/*.h src/space/*.h)
 PAPER_KERNEL_OBJ = $(patsubst cuda/%.cu,build/cuda/%.o,$(wildcard cuda/paper/*.cu))
 
 # $(call compile,OBJECTS): by a make of its own, on all cores where this one got no -j.
@@ -73,13 +73,13 @@ else
   GPU_OBJ = build/cuda/stub.o
   PAPER_GPU_OBJ = build/cuda/paper/stub.o
   GPU_LIBS =
-build/cuda/paper/stub.o: cuda/paper/stub.c cuda/paper/paper.h $(wildcard src/graph/*.h)
+build/cuda/paper/stub.o: cuda/paper/stub.c cuda/paper/paper.h $(wildcard src/memory/*.h src/space/*.h)
 	@mkdir -p $(@D)
 	$(CC) -O2 -g -Wall -Wextra -Isrc -I. -c -o $@ $<
 endif
 
 # The builder's side of a GPU, for programs without kernels.
-build/cuda/stub.o: cuda/stub.c cuda/gpu.h $(wildcard src/graph/*.h)
+build/cuda/stub.o: cuda/stub.c cuda/gpu.h $(wildcard src/memory/*.h src/space/*.h)
 	@mkdir -p $(@D)
 	$(if $(GENCODE),,@echo "grnnd: no CUDA: the builder gets the CPU path only")
 	$(CC) -O2 -g -Wall -Wextra -fPIE $(HARDENING) -Isrc -c -o $@ $<

@@ -5,7 +5,7 @@
  * An index record has room for `degree` neighbors whether the list is full or not, and a
  * search step estimates the distances of all neighbors from the one page that the step
  * reads.  Edges that the RNG rule refused therefore cost a query almost nothing, and save
- * search steps.  The build on cores fills lists in the same way (src/graph/construct).
+ * search steps.  The build on cores fills lists in the same way (src/graph).
  */
 #include "row_formats.cuh"
 

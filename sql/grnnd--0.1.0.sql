@@ -252,7 +252,7 @@ COMMENT ON VIEW grnnd_indexes IS
 
 GRANT SELECT ON grnnd_indexes TO PUBLIC;
 
--- src/am/counters.c says which of the server's counters grnnd uses.
+-- src/am/index/counters.c says which of the server's counters grnnd uses.
 CREATE VIEW grnnd_stat_indexes AS
 	SELECT s.relid, s.indexrelid, s.schemaname, s.relname, s.indexrelname, s.idx_scan,
 		s.idx_tup_read, s.idx_tup_fetch,

@@ -186,8 +186,8 @@ names_in()
 	find "$1" -name "*.$2" -printf '%f\n' 2>/dev/null | sed "s/\.$2\$//" | sort
 }
 
-# reuse_objects TREE: those of another tree that do not depend on the server: src/graph's and the
-# builder's, but for the one that knows the server's folders.  make finds them newer than the sources.
+# reuse_objects TREE: those of another tree that do not depend on the server: of the rooms without
+# PostgreSQL and of the builder, but for the one that knows the server's folders.  make finds them newer than the sources.
 reuse_objects()
 {
 	local other
@@ -195,7 +195,7 @@ reuse_objects()
 	for other in "$RUN"/server-*; do
 		[ -e "$other" ] || continue
 		other=$RUN/tree-${other##*-}
-		cp -a "$other/build" "$1/" && rm -f "$1/build/build_server/"*.o && cp -a "$other/src/graph" "$1/src/"
+		cp -a "$other/build" "$1/" && rm -f "$1/build/build_server/"*.o && cp -a "$other/src/"{memory,space,store,graph} "$1/src/"
 		return
 	done
 }

@@ -27,21 +27,21 @@ includes()
 
 # A metric and a stored form are named where they are defined and where an operator class
 # chooses them.  Everything else asks their tables, so that one can be added in one place.
-metrics=$(sed -nE 's/^\tX\(([A-Z0-9]+),.*/\1/p' src/graph/metric.h | paste -sd'|')
+metrics=$(sed -nE 's/^\tX\(([A-Z0-9]+),.*/\1/p' src/space/metric.h | paste -sd'|')
 grep -rnE "\bGRN_(${metrics:?no metrics in GRN_METRICS})\b" src cuda --include='*.[ch]' --include='*.cu*' |
-	grep -vE '^src/(graph/metric\.[ch]|am/types/)' | rule "metrics are named in their table and in types alone"
+	grep -vE '^src/(space/metric\.[ch]|am/types/)' | rule "metrics are named in their table and in types alone"
 grep -rnE '\bGRN_FORM_(F32|F16|U8|BITS|ROTATED[124])\b' src cuda --include='*.[ch]' --include='*.cu*' |
-	grep -vE '^src/(graph/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"
+	grep -vE '^src/(space/form\.[ch]|am/types/)' | rule "stored forms are named in their table and in types alone"
 
 # What a metric's entry says of embeddings, codes and comparisons is named where it is obeyed.
 named()
 {
 	grep -rnE "\\bGRN_$1_[A-Z0-9]+" src cuda --include='*.[ch]' --include='*.cu*' |
-		grep -vE "^src/graph/(metric|$2)\.[ch]:"
+		grep -vE "^src/(space/metric|$2)\.[ch]:"
 }
-named EMBED metric | rule "embeddings are named in metric.[ch] alone"
-named COMPARE '(form|form_query|sparse)' | rule "comparisons are named in metric.[ch] and the forms alone"
-named CODES 'stored/(codec|codec_fit|estimate|group|group_means)' |
+named EMBED space/metric | rule "embeddings are named in metric.[ch] alone"
+named COMPARE 'space/(form|form_query|sparse)' | rule "comparisons are named in metric.[ch] and the forms alone"
+named CODES 'store/(codec|codec_fit|estimate|group|group_means)' |
 	rule "kinds of codes are named in metric.[ch] and by the codec's files alone"
 
 # A switch over an enum of ours names every value, so that the compiler finds the places where
@@ -76,14 +76,15 @@ for flags in PG_CPPFLAGS BUILDER_CFLAGS; do
 done | rule "compilers warn of values that a switch lacks"
 
 # Rooms: what each may include.
-includes src/graph '(am|builder|cuda)/|postgres|\.\.' | rule "src/graph sees no other room"
-includes src/graph/kernels 'graph/(construct|stored)/' | rule "kernels see neither builds nor records"
-includes src/graph/stored 'graph/construct/' | rule "records see no builds"
+for room in memory space store graph; do
+	includes src/$room '(am|builder|cuda)/|postgres|\.\.' | rule "src/$room is plain C"
+done
+includes src/memory '(space|store|graph)/' | grep -v '"space/grn\.h"' | rule "memory sees the shared types alone"
+includes src/space '(store|graph)/' | rule "spaces see neither records nor graphs"
+includes src/store 'graph/' | rule "records see no builds"
 includes src/builder 'am/|postgres|\.\.' | rule "src/builder sees nothing of the server"
 includes src/builder 'cuda/' | grep -v '"cuda/gpu\.h"' | rule "src/builder sees GPUs through cuda/gpu.h"
-includes src/am/types '(am|graph|builder)/' | grep -v '"am/opclass\.h"' | rule "types see operator classes alone"
-includes src/am/attr '(am|graph|builder)/' | grep -vE '"(am/opclass|am/attr/attribute|graph/stored/signature)\.h"' |
-	rule "filter columns see operator classes and signatures alone"
+includes src/am/types '(am|space|store|graph|builder)/' | grep -v '"am/index/opclass\.h"' | rule "types see operator classes alone"
 includes src/am/write 'am/create/' | rule "writes of an index see no build"
 includes src/am 'cuda/|\.\.' | rule "src/am sees no GPU"
 includes src/am '(tools|build_server)/' | rule "src/am sees no other extension"

@@ -6,7 +6,7 @@
 #ifndef GRN_PAPER_H
 #define GRN_PAPER_H
 
-#include "graph/grn.h"
+#include "space/grn.h"
 
 #ifdef __cplusplus
 extern "C"

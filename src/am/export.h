@@ -1,6 +1,6 @@
 /*
  * export.h - for the libraries of the other extensions, which call functions of grnnd's library.
- * Those functions are declared with PGDLLEXPORT, in src/graph with GRN_EXPORT.
+ * Those functions are declared with PGDLLEXPORT, in plain C with GRN_EXPORT.
  */
 #ifndef GRNND_EXPORT_H
 #define GRNND_EXPORT_H

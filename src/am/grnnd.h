@@ -14,11 +14,11 @@
 #include "utils/guc.h"
 #include "utils/relcache.h"
 
-#include "am/attr/attribute.h"
+#include "am/filter/attribute.h"
 #include "am/compat.h"
-#include "am/opclass.h"
+#include "am/index/opclass.h"
 #include "builder/protocol.h"
-#include "graph/stored/own.h"
+#include "store/own.h"
 
 /* ---- pages ---- */
 

@@ -8,12 +8,12 @@
 #include "fmgr.h"
 #include "utils/guc.h"
 
-#include "am/bitmap_scan.h"
+#include "am/scan/bitmap_scan.h"
 #include "am/grnnd.h"
-#include "am/opclass.h"
-#include "am/options.h"
-#include "am/query_sample.h"
-#include "am/scan.h"
+#include "am/index/opclass.h"
+#include "am/index/options.h"
+#include "am/scan/query_sample.h"
+#include "am/scan/scan.h"
 #include "am/test_point.h"
 
 #ifdef PG_MODULE_MAGIC_EXT

@@ -21,8 +21,8 @@
 
 #include "build_server/wire.h"
 #include "builder/serve.h"
-#include "graph/kernels/dist.h"
-#include "graph/packed_rows.h"
+#include "space/kernels/dist.h"
+#include "space/packed_rows.h"
 
 #define AHEAD 16				/* most frames without an answer */
 #define TOGETHER 8				/* answers checked side by side */

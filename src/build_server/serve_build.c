@@ -29,7 +29,7 @@
 #include "am/create/progress.h"
 #include "am/export.h"
 #include "build_server/wire.h"
-#include "graph/packed_rows.h"
+#include "space/packed_rows.h"
 
 #ifdef PG_MODULE_MAGIC_EXT
 PG_MODULE_MAGIC_EXT(.name = "grnnd_build_server", .version = "0.1.0");

@@ -10,8 +10,8 @@
 
 #include "builder/parts.h"
 #include "builder/upload.h"
-#include "graph/construct/descent.h"
-#include "graph/free_memory.h"
+#include "graph/descent.h"
+#include "memory/free_memory.h"
 
 #define LEAST_PART_ROWS 1024	/* a build with fewer rows is never cut into parts */
 

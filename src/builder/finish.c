@@ -7,8 +7,8 @@
 #include "builder/finish.h"
 
 #include "builder/build_graph.h"
-#include "graph/construct/connect.h"
-#include "graph/stored/cut_order.h"
+#include "graph/connect.h"
+#include "store/cut_order.h"
 
 static void *
 gpu_main(void *arg)

@@ -8,10 +8,10 @@
 #include <pthread.h>
 
 #include "cuda/gpu.h"
-#include "graph/construct/graph.h"
-#include "graph/construct/workspace.h"
-#include "graph/rows.h"
-#include "graph/stored/group.h"
+#include "graph/graph.h"
+#include "graph/workspace.h"
+#include "space/rows.h"
+#include "store/group.h"
 
 typedef struct GrnFinish
 {

@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-#include "graph/memory.h"
-#include "graph/metric.h"
-#include "graph/stored/codec.h"
-#include "graph/stored/group.h"
+#include "memory/memory.h"
+#include "space/metric.h"
+#include "store/codec.h"
+#include "store/group.h"
 
 typedef struct Grouping
 {

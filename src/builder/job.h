@@ -6,8 +6,8 @@
 
 #include "builder/gpus.h"
 #include "builder/progress.h"
-#include "graph/construct/graph.h"
-#include "graph/rows.h"
+#include "graph/graph.h"
+#include "space/rows.h"
 
 /* Seconds of the steps of a build in parts. */
 typedef struct GrnPartTimes

@@ -8,7 +8,7 @@
 
 #include "builder/list_gpus.h"
 #include "builder/serve.h"
-#include "graph/kernels/dist.h"
+#include "space/kernels/dist.h"
 
 static const char usage[] =
 "Builds grnnd's indexes.  PostgreSQL starts this program for CREATE INDEX.\n"

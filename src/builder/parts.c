@@ -1,7 +1,7 @@
 /*
  * parts.c - the steps of a build in parts that GPUs and the processor's cores share.
  *
- * Rows are cut into parts that overlap (graph/construct/cut.h).  The graph of each part is built
+ * Rows are cut into parts that overlap (graph/cut.h).  The graph of each part is built
  * like the graph of a whole.  A row that is in two parts has two lists, and the merge makes a
  * single list of both.
  */

@@ -3,8 +3,8 @@
  */
 #include "builder/parts_impl.h"
 
-#include "graph/construct/descent.h"
-#include "graph/file_pages.h"
+#include "graph/descent.h"
+#include "memory/file_pages.h"
 
 static void
 cores_progress(void *ctx, uint64_t done, uint64_t total)

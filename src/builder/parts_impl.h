@@ -7,9 +7,9 @@
 
 #include "builder/gpu_team.h"
 #include "builder/parts.h"
-#include "graph/arena.h"
-#include "graph/construct/cut.h"
-#include "graph/construct/projection.h"
+#include "memory/arena.h"
+#include "graph/cut.h"
+#include "graph/projection.h"
 
 /*
  * Largest size of a part, as a multiple of the mean size.  Recall at ef 40 of 20,000 sentences and

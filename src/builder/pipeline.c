@@ -14,12 +14,12 @@
 
 #include "builder/build_graph.h"
 #include "builder/prepare.h"
-#include "graph/arena.h"
-#include "graph/construct/descent.h"
-#include "graph/construct/duplicates.h"
-#include "graph/file_pages.h"
-#include "graph/free_memory.h"
-#include "graph/stored/own.h"
+#include "memory/arena.h"
+#include "graph/descent.h"
+#include "graph/duplicates.h"
+#include "memory/file_pages.h"
+#include "memory/free_memory.h"
+#include "store/own.h"
 
 /*
  * Rounds on a GPU if t1 and t2 are not set.  A graph without an index gets half as many rounds.

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/arena.h"
-#include "graph/file_pages.h"
-#include "graph/stored/own.h"
+#include "memory/arena.h"
+#include "memory/file_pages.h"
+#include "store/own.h"
 
 /*
  * Vertices that all threads encode in a single loop.  Short loops matter while a GPU builds: the

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/construct/medoid.h"
-#include "graph/longest.h"
-#include "graph/space.h"
-#include "graph/stored/prune.h"
+#include "graph/medoid.h"
+#include "space/longest.h"
+#include "space/space.h"
+#include "store/prune.h"
 
 /*
  * Random vertices from which each entry is chosen.  Recall and visits are the same with 4, 8 and
@@ -37,7 +37,7 @@ vertex_length(const GrnPipeline *p, uint32_t v)
 }
 
 /*
- * Replaces some of the entries after the first by the longest rows (graph/longest.h), and sorts the
+ * Replaces some of the entries after the first by the longest rows (space/longest.h), and sorts the
  * entries after the first by length, longest first.
  */
 static void

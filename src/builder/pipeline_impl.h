@@ -11,16 +11,16 @@
 #include "builder/progress.h"
 #include "builder/pipeline.h"
 #include "builder/prepare.h"
-#include "graph/construct/graph.h"
-#include "graph/memory.h"
-#include "graph/metric.h"
-#include "graph/rows.h"
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/cut_order.h"
-#include "graph/stored/estimate.h"
-#include "graph/stored/own.h"
-#include "graph/stored/record.h"
-#include "graph/stored/search.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
+#include "space/metric.h"
+#include "space/rows.h"
+#include "store/codec_fit.h"
+#include "store/cut_order.h"
+#include "store/estimate.h"
+#include "store/own.h"
+#include "store/record.h"
+#include "store/search.h"
 
 /*
  * Where the rows of a build lie.  choose_regime() decides before the first pass over the rows, and
@@ -247,7 +247,7 @@ extern void grn_records_end(GrnRecords *r);
 extern const void *grn_records_row(const GrnRecords *r, uint32_t id);
 /*
  * Adds edges to the graph of a build in parts where searches end too early
- * (graph/stored/navigable.h).  The graph must be connected.
+ * (store/navigable.h).  The graph must be connected.
  */
 extern void grn_pipeline_make_navigable(GrnPipeline *p);
 /* The same for a graph without codes whose searches start at one vertex. */

@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/arena.h"
-#include "graph/construct/cut.h"
-#include "graph/file_pages.h"
-#include "graph/free_memory.h"
-#include "graph/stored/own.h"
+#include "memory/arena.h"
+#include "graph/cut.h"
+#include "memory/file_pages.h"
+#include "memory/free_memory.h"
+#include "store/own.h"
 
 #define STRETCHES 32			/* stretches of rows; after each copied stretch its memory is freed */
 

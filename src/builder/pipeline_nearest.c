@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/arena.h"
-#include "graph/construct/nearest.h"
+#include "memory/arena.h"
+#include "graph/nearest.h"
 
 /* Items of RESULT that a thread reserves at once. */
 #define CHUNK_ITEMS 65536

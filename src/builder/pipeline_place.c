@@ -25,11 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/arena.h"
-#include "graph/construct/cut.h"
-#include "graph/construct/duplicates.h"
-#include "graph/file_pages.h"
-#include "graph/stored/own.h"
+#include "memory/arena.h"
+#include "graph/cut.h"
+#include "graph/duplicates.h"
+#include "memory/file_pages.h"
+#include "store/own.h"
 
 #define PIECES 16				/* smallest number of pieces of an average cell, so that few rows
 								 * land in another cell's piece */

@@ -28,8 +28,8 @@
 #include <string.h>
 
 #include "builder/queries.h"
-#include "graph/stored/absent.h"
-#include "graph/stored/prune.h"
+#include "store/absent.h"
+#include "store/prune.h"
 
 #define FIRST_QUERIES 8			/* queries measured in any case */
 /*

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/stored/absent.h"
-#include "graph/stored/navigable.h"
+#include "store/absent.h"
+#include "store/navigable.h"
 
 /*
  * Own items of all rows take so many bytes at most, since the build's plan of memory does not have

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/arena.h"
+#include "memory/arena.h"
 
 GrnResultArrays
 grn_pipeline_place_result(const GrnPipeline *p, void *segment)

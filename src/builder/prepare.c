@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "builder/progress.h"
-#include "graph/construct/duplicates.h"
-#include "graph/memory.h"
-#include "graph/space.h"
+#include "graph/duplicates.h"
+#include "memory/memory.h"
+#include "space/space.h"
 
 static void
 scan_range(void *arg, int worker, size_t begin, size_t end)

@@ -5,7 +5,7 @@
 #define GRN_PREPARE_H
 
 #include "builder/host.h"
-#include "graph/rows.h"
+#include "space/rows.h"
 
 typedef struct GrnPrepared
 {

@@ -39,11 +39,11 @@
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
 
-#include "graph/arena.h"
-#include "graph/construct/nearest.h"
-#include "graph/grn.h"
-#include "graph/stored/group.h"
-#include "graph/stored/record.h"
+#include "memory/arena.h"
+#include "graph/nearest.h"
+#include "space/grn.h"
+#include "store/group.h"
+#include "store/record.h"
 
 #define GRN_PROTOCOL_VERSION 22
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
@@ -57,7 +57,7 @@ typedef enum GrnSegment
 	 * Rows as collected: [n] of GrnBuildSpec.row_bytes.  The leader writes each row as a stored
 	 * vector of GrnBuildSpec.form, in the form that the metric compares (cosine: of length 1), and
 	 * fills the rest of row_bytes with zeroes.  For scaled rows the builder writes the scale there
-	 * (graph/rows.h).
+	 * (space/rows.h).
 	 */
 	GRN_SEG_VECTORS = 0,
 	GRN_SEG_ORDER,				/* uint32 [n]: for each rank by heap TID, the row's number in
@@ -110,7 +110,7 @@ typedef struct GrnBuildSpec
 	uint32_t	row_bytes;		/* bytes of a row in VECTORS, grn_row_bytes() */
 	uint32_t	payload;		/* usable bytes of an index page */
 	uint32_t	attr_bytes;		/* bytes that records keep beside each heap TID */
-	uint32_t	sig_bytes;		/* bytes that records keep beside each code (graph/stored/record.h) */
+	uint32_t	sig_bytes;		/* bytes that records keep beside each code (store/record.h) */
 	uint32_t	use_codes;
 	uint32_t	keep;			/* GrnKeep: the form in which records keep own vectors */
 	/*
@@ -152,7 +152,7 @@ typedef struct GrnRemoteTimes
 /*
  * The numbers of a build's result.  GrnResultArrays has the arrays.  If rows have moved, their
  * vectors are in WORK at off_vectors: rows in the form of VECTORS, whose own copy is gone, or, if
- * own_items, the vectors that records keep (graph/stored/own.h).
+ * own_items, the vectors that records keep (store/own.h).
  */
 typedef struct GrnBuildResult
 {
@@ -170,7 +170,7 @@ typedef struct GrnBuildResult
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that the builder connected at the end, because no
 								 * search reached them */
-	uint32_t	centered;		/* own vectors have a center (stored/own.h) */
+	uint32_t	centered;		/* own vectors have a center (store/own.h) */
 	/*
 	 * Number of vectors at off_vectors of WORK, which lie in an order of their own: rows, or the
 	 * vectors that records keep.  0: rows have not moved.
@@ -333,7 +333,7 @@ typedef enum GrnMsgType
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
-								 * GrnForm arg2 (graph/packed_rows.h) */
+								 * GrnForm arg2 (space/packed_rows.h) */
 	GRN_MSG_GROUP,				/* after DONE: LISTS has lists to put into groups */
 	GRN_MSG_CONNECTION,			/* text: the next piece of the connection string */
 	/* builder to leader */
@@ -368,7 +368,7 @@ typedef struct GrnMsg
 } GrnMsg;
 
 /*
- * Lists of filter columns, whose rows the builder puts into groups (graph/stored/group.h).  LISTS
+ * Lists of filter columns, whose rows the builder puts into groups (store/group.h).  LISTS
  * begins with a GrnLists.
  */
 typedef struct GrnLists

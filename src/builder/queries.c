@@ -11,7 +11,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "graph/memory.h"
+#include "memory/memory.h"
 
 /*
  * Largest difference between the inner products of two kernels, for vectors whose squared lengths

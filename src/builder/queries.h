@@ -4,9 +4,9 @@
 #ifndef GRN_QUERIES_H
 #define GRN_QUERIES_H
 
-#include "graph/grn.h"
-#include "graph/metric.h"
-#include "graph/rows.h"
+#include "space/grn.h"
+#include "space/metric.h"
+#include "space/rows.h"
 
 #define GRN_MOST_QUERIES 400
 

@@ -31,9 +31,9 @@
 #include "builder/pipeline.h"
 #include "builder/thread_pool.h"
 #include "builder/unpack.h"
-#include "graph/metric.h"
-#include "graph/packed_rows.h"
-#include "graph/rows.h"
+#include "space/metric.h"
+#include "space/packed_rows.h"
+#include "space/rows.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)
 

@@ -1,10 +1,10 @@
 /*
- * thread_pool.h - the builder's threads, lent to src/graph as a GrnParallel.
+ * thread_pool.h - the builder's threads, lent as a GrnParallel.
  */
 #ifndef GRN_THREAD_POOL_H
 #define GRN_THREAD_POOL_H
 
-#include "graph/grn.h"
+#include "space/grn.h"
 
 typedef struct GrnPool GrnPool;
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "graph/packed_rows.h"
+#include "space/packed_rows.h"
 
 #ifndef MADV_POPULATE_WRITE		/* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23

@@ -7,7 +7,7 @@
 
 #include "builder/host.h"
 #include "builder/thread_pool.h"
-#include "graph/rows.h"
+#include "space/rows.h"
 
 /* Rows [first, first + n) of VECTORS, packed in a form. */
 typedef struct GrnPackedRows

@@ -6,7 +6,7 @@
 
 #include "builder/progress.h"
 #include "cuda/gpu.h"
-#include "graph/rows.h"
+#include "space/rows.h"
 
 /*
  * Copies rows to the GPU for a build.  A buffer on the host collects rows that are scattered or

@@ -13,7 +13,7 @@
 
 #include "builder/host.h"
 #include "builder/thread_pool.h"
-#include "graph/form.h"
+#include "space/form.h"
 #include "paper/options.h"
 
 #define ENTRIES 32

@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-#include "graph/form.h"
-#include "graph/space.h"
+#include "space/form.h"
+#include "space/space.h"
 #include "paper/options.h"
 
 typedef struct Mapped

@@ -5,8 +5,8 @@
 #ifndef GRN_FILES_H
 #define GRN_FILES_H
 
-#include "graph/construct/graph.h"
-#include "graph/metric.h"
+#include "graph/graph.h"
+#include "space/metric.h"
 
 typedef struct GrnVectors
 {

@@ -14,7 +14,7 @@
 #include "builder/pipeline_impl.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
-#include "graph/construct/medoid.h"
+#include "graph/medoid.h"
 #include "paper/options.h"
 
 /* records of a page whose order is timed; a page holds as many records of 128 dimensions */

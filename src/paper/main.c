@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cuda/paper/paper.h"
-#include "graph/kernels/dist.h"
+#include "space/kernels/dist.h"
 #include "paper/evaluate.h"
 #include "paper/index_build.h"
 #include "paper/options.h"

@@ -29,12 +29,12 @@
 #include "am/create/collect.h"
 #include "am/create/device_choice.h"
 #include "am/create/write_index_impl.h"
-#include "am/lists.h"
-#include "am/owner.h"
+#include "am/filter/lists.h"
+#include "am/index/owner.h"
 #include "am/test_point.h"
 #include "am/write/fit.h"
-#include "graph/construct/descent.h"
-#include "graph/construct/workspace.h"
+#include "graph/descent.h"
+#include "graph/workspace.h"
 
 /* Pages of the sample, and vectors examined on each page. */
 #define SAMPLE_PAGES 64

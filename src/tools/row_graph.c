@@ -27,8 +27,8 @@
 #include "am/create/progress.h"
 #include "am/create/write_index_impl.h"
 #include "am/export.h"
-#include "am/owner.h"
-#include "am/select_rows.h"
+#include "am/index/owner.h"
+#include "am/report/select_rows.h"
 #include "tools/row_graph.h"
 
 /* Candidates for each wanted row, and at least; recall is in test/bench/row_graph/results.md. */

@@ -22,9 +22,9 @@
 
 #include "am/create/device_choice.h"
 #include "am/create/progress.h"
-#include "am/select_rows.h"
+#include "am/report/select_rows.h"
 #include "tools/row_graph.h"
-#include "graph/sparse.h"
+#include "space/sparse.h"
 
 /* Memory for rows and stored values is allocated in pieces of this size. */
 #define CHUNK_BYTES (1024 * 1024)

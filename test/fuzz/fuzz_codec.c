@@ -4,10 +4,10 @@
  */
 #include "fuzz.h"
 
-#include "graph/form.h"
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/estimate.h"
-#include "graph/stored/prune.h"
+#include "space/form.h"
+#include "store/codec_fit.h"
+#include "store/estimate.h"
+#include "store/prune.h"
 
 #define MOST_DIM 48
 #define MOST_ROWS 48

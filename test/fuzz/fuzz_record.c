@@ -7,7 +7,7 @@
 
 #include <setjmp.h>
 
-#include "graph/stored/search.h"
+#include "store/search.h"
 
 #define MOST_RECORDS 24
 #define MOST_VISITS 2000

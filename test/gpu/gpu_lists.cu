@@ -125,7 +125,7 @@ test_exact_order(uint32_t dim)
 	report("exact order, " + std::to_string(dim) + " dimensions", good);
 }
 
-/* Lists filled up as src/graph/construct/lists.c says: from those of the six nearest. */
+/* Lists filled up as src/graph/lists.c says: from those of the six nearest. */
 static std::vector<uint32_t>
 oracle_near(const std::vector<std::vector<uint32_t>> &lists, uint32_t v, uint32_t degree,
 			const std::function<double(uint32_t, uint32_t)> &distance)
@@ -243,7 +243,7 @@ test_near(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree)
 		   std::to_string(grown) + " grew");
 }
 
-/* Lists merged as src/graph/construct/merge.c says; rows of small integers, exact in all forms. */
+/* Lists merged as src/graph/merge.c says; rows of small integers, exact in all forms. */
 static void
 test_merge(RowFormat format, uint32_t stride, uint32_t dim, uint32_t degree, uint32_t fill)
 {

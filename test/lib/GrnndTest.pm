@@ -44,8 +44,9 @@ sub compile_standin
 {
 	my ($to, $more) = @_;
 	my $top = abs_path("$lib/../..");
-	my @objects = (glob("$top/build/builder/*.o"), glob("$top/build/graph/*.o"), glob("$top/build/graph/*/*.o"));
-	@objects = (glob("$top/src/builder/*.c"), glob("$top/src/graph/*.c"), glob("$top/src/graph/*/*.c")) unless @objects > 40;
+	my $rooms = '{builder,memory,space,space/kernels,store,graph}';
+	my @objects = glob("$top/build/$rooms/*.o");
+	@objects = glob("$top/src/$rooms/*.c") unless @objects > 40;
 	compile_c("$top/test/unit/gpu_standin.c", $to, "-pthread -I$top/src -I$top @objects " . ($more // '') . " -lm -ldl -lrt");
 }
 

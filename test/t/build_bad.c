@@ -4,8 +4,8 @@
  * a fault ("none") CREATE INDEX must accept it.  Compiled by build_faults.pl.
  */
 #include "builder/protocol.h"
-#include "graph/form.h"
-#include "graph/stored/codec.h"
+#include "space/form.h"
+#include "store/codec.h"
 
 #include <math.h>
 #include <signal.h>

@@ -184,7 +184,7 @@ for my $kind (sort keys %reference)
 		ORDER BY 1);
 	# (t1 and t2 are of builds with test points alone)
 	my @names = $kind eq 'options'
-		? grep { !/^t[12]$/ } slurp_file("$top/src/am/options.c") =~ /add_\w+_reloption\(kind, "(\w+)"/g
+		? grep { !/^t[12]$/ } slurp_file("$top/src/am/index/options.c") =~ /add_\w+_reloption\(kind, "(\w+)"/g
 		: split /\n/, $node->safe_psql('README_md', $query);
 	push @unnamed, grep { !$heading{$_} } @names;
 	$names += @names;

@@ -2,7 +2,7 @@
  * bad_groups.c - groups of lists with faults on demand, for a builder linked with
  * --wrap=grn_group_rows.  GRNND_GROUPS says which fault.
  */
-#include "graph/stored/group.h"
+#include "store/group.h"
 
 #include <stdlib.h>
 #include <string.h>

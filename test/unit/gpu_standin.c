@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/construct/descent.h"
-#include "graph/construct/reach.h"
+#include "graph/descent.h"
+#include "graph/reach.h"
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
 #define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */

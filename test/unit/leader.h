@@ -10,14 +10,14 @@
 #endif
 
 #include "builder/protocol.h"
-#include "graph/construct/connect.h"
-#include "graph/construct/descent.h"
-#include "graph/construct/duplicates.h"
+#include "graph/connect.h"
+#include "graph/descent.h"
+#include "graph/duplicates.h"
 #include "build_server/wire.h"
-#include "graph/metric.h"
-#include "graph/stored/codec.h"
-#include "graph/stored/own.h"
-#include "graph/stored/record.h"
+#include "space/metric.h"
+#include "store/codec.h"
+#include "store/own.h"
+#include "store/record.h"
 #include "unit.h"
 
 #include <errno.h>

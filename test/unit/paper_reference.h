@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "cuda/paper/pair_order.h"
-#include "graph/grn.h"
+#include "space/grn.h"
 
 #define REF_MOST 128			/* entries of a pool */
 #define REF_GONE UINT32_MAX		/* the paper's bottom: an entry that was redirected */

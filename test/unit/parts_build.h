@@ -12,7 +12,7 @@
 #include "builder/pipeline_impl.h"
 #include "builder/prepare.h"
 #include "builder/thread_pool.h"
-#include "graph/construct/connect.h"
+#include "graph/connect.h"
 
 typedef struct Host
 {

@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "graph/construct/descent.h"
+#include "graph/descent.h"
 
 #define K 10
 

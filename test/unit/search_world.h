@@ -4,11 +4,11 @@
 #ifndef SEARCH_WORLD_H
 #define SEARCH_WORLD_H
 
-#include "graph/construct/descent.h"
-#include "graph/space.h"
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/group.h"
-#include "graph/stored/search.h"
+#include "graph/descent.h"
+#include "space/space.h"
+#include "store/codec_fit.h"
+#include "store/group.h"
+#include "store/search.h"
 #include "unit.h"
 
 #include <setjmp.h>

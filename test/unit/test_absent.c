@@ -4,9 +4,9 @@
  */
 #include "search_world.h"
 
-#include "graph/stored/absent.h"
-#include "graph/stored/navigable.h"
-#include "graph/stored/prune.h"
+#include "store/absent.h"
+#include "store/navigable.h"
+#include "store/prune.h"
 
 #define LOOKS 8					/* as in absent.c */
 

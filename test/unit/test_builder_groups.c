@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "leader.h"
-#include "graph/stored/group.h"
+#include "store/group.h"
 
 #define NODES 3000
 #define LISTS 3

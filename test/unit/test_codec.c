@@ -2,10 +2,10 @@
  * test_codec.c - fitting against known spectra, and estimates against exact
  * distances on flat and on low-rank data.
  */
-#include "graph/space.h"
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/estimate.h"
-#include "graph/stored/record.h"
+#include "space/space.h"
+#include "store/codec_fit.h"
+#include "store/estimate.h"
+#include "store/record.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8

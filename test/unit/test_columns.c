@@ -2,7 +2,7 @@
  * test_columns.c - every version of the kernels by which rows move between groups (group_means.c):
  * columns that remember the nearest of the rows they are shown, and bytes of codes that come apart.
  */
-#include "graph/kernels/dist.h"
+#include "space/kernels/dist.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8

@@ -3,10 +3,10 @@
  */
 #include "parts_data.h"
 
-#include "graph/construct/connect.h"
-#include "graph/construct/cut.h"
-#include "graph/construct/merge.h"
-#include "graph/kernels/tile.h"
+#include "graph/connect.h"
+#include "graph/cut.h"
+#include "graph/merge.h"
+#include "space/kernels/tile.h"
 
 static GrnParallel one = {1, unit_run};
 static GrnParallel backwards = {3, unit_run};

@@ -2,7 +2,7 @@
  * test_dist.c - every version of the distance kernels against the plain one, and
  * the plain one against sums in double.
  */
-#include "graph/form.h"
+#include "space/form.h"
 #include "unit.h"
 
 #define MAX_N 300

@@ -8,8 +8,8 @@
 #include "builder/build_graph.h"
 #include "builder/finish.h"
 #include "builder/thread_pool.h"
-#include "graph/construct/connect.h"
-#include "graph/stored/cut_order.h"
+#include "graph/connect.h"
+#include "store/cut_order.h"
 
 static void *
 need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)

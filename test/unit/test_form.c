@@ -1,7 +1,7 @@
 /*
  * test_form.c - forms of stored vectors: which holds a vector, and what rounding moves it by.
  */
-#include "graph/form.h"
+#include "space/form.h"
 #include "unit.h"
 
 #define TOLERANCE 1e-5

@@ -1,8 +1,8 @@
 /*
  * test_longest.c - long entry points: which rows become some, and which entries stay.
  */
-#include "graph/longest.h"
-#include "graph/space.h"
+#include "space/longest.h"
+#include "space/space.h"
 #include "unit.h"
 
 #define ROWS 3000

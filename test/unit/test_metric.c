@@ -2,9 +2,9 @@
  * test_metric.c - the tables of metrics and forms, and bounds of distances against sums in
  * single precision, in whatever order.
  */
-#include "graph/form.h"
-#include "graph/metric.h"
-#include "graph/space.h"
+#include "space/form.h"
+#include "space/metric.h"
+#include "space/space.h"
 #include "unit.h"
 
 #define MAX 3000

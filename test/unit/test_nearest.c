@@ -2,9 +2,9 @@
  * test_nearest.c - nearest vertices: exact lists against comparisons one by one, in every form and
  * by every comparison, and searches against exact lists.
  */
-#include "graph/construct/descent.h"
-#include "graph/construct/nearest.h"
-#include "graph/form.h"
+#include "graph/descent.h"
+#include "graph/nearest.h"
+#include "space/form.h"
 #include "unit.h"
 
 #define MOST_K 40

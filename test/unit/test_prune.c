@@ -2,7 +2,7 @@
  * test_prune.c - the RNG rule for single nodes: against a plain statement of it,
  * by vectors and by codes, and the neighbor to evict from a full list.
  */
-#include "graph/stored/prune.h"
+#include "store/prune.h"
 
 #include <math.h>
 

@@ -7,7 +7,7 @@
 #include "unit.h"
 
 #include "builder/queries.h"
-#include "graph/kernels/dist.h"
+#include "space/kernels/dist.h"
 
 #define ROWS 700
 #define DIM 37

@@ -2,8 +2,8 @@
  * test_record.c - the geometry of records over the whole range of dimensions and
  * degrees, writing, and checks on bytes that are no record.
  */
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/record.h"
+#include "store/codec_fit.h"
+#include "store/record.h"
 #include "unit.h"
 
 #define PAYLOAD 8160

@@ -3,10 +3,10 @@
  * neighbors, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
-#include "graph/construct/connect.h"
-#include "graph/construct/descent.h"
-#include "graph/construct/duplicates.h"
-#include "graph/construct/medoid.h"
+#include "graph/connect.h"
+#include "graph/descent.h"
+#include "graph/duplicates.h"
+#include "graph/medoid.h"
 #include "recall.h"
 
 #include <pthread.h>

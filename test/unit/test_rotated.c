@@ -2,9 +2,9 @@
  * test_rotated.c - stored vectors of few bits a number: rotation, error, estimates and bounds,
  * by each version of the kernels, against sums in double.
  */
-#include "graph/form.h"
-#include "graph/kernels/rotate.h"
-#include "graph/stored/own.h"
+#include "space/form.h"
+#include "space/kernels/rotate.h"
+#include "store/own.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8
@@ -327,7 +327,7 @@ fill_kind(float *x, size_t n, int kind)
 
 /*
  * The error that is stored with a vector is no less than how far it is, and hardly more: as near
- * to what is told by turning it back as grnnd_check() allows (am/check_own.c).
+ * to what is told by turning it back as grnnd_check() allows (am/report/check_own.c).
  */
 static void
 stored_errors_are_strict(void)

@@ -7,14 +7,14 @@
  */
 #include "unit.h"
 
-#include "graph/arena.h"
-#include "graph/construct/connect.h"
-#include "graph/construct/cut.h"
-#include "graph/construct/descent.h"
-#include "graph/construct/pivot_order.h"
-#include "graph/construct/projection.h"
-#include "graph/rows.h"
-#include "graph/stored/prune.h"
+#include "memory/arena.h"
+#include "graph/connect.h"
+#include "graph/cut.h"
+#include "graph/descent.h"
+#include "graph/pivot_order.h"
+#include "graph/projection.h"
+#include "space/rows.h"
+#include "store/prune.h"
 
 #define FEW ((size_t) 1 << 26)
 

@@ -1,14 +1,14 @@
 /*
  * test_sparse.c - rows of non-zero elements: what is stored, distances, and damaged rows.
  */
-#include "graph/sparse.h"
+#include "space/sparse.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/form.h"
-#include "graph/grn.h"
+#include "space/form.h"
+#include "space/grn.h"
 #include "unit.h"
 
 #define MOST 300

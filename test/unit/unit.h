@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "graph/grn.h"
-#include "graph/stored/codec_fit.h"
+#include "space/grn.h"
+#include "store/codec_fit.h"
 
 static int	unit_failures_here;
 static int	unit_failed_tests;

@@ -11,7 +11,7 @@
 #include "utils/rel.h"
 
 #include "am/write/fit.h"
-#include "graph/rows.h"
+#include "space/rows.h"
 
 /* Largest address space of a segment.  A process has 128 TB in all. */
 #define SEGMENT_LIMIT (UINT64_C(16) << 40)

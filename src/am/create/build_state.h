@@ -11,7 +11,7 @@
 #include "am/create/launch.h"
 #include "am/create/mapping.h"
 #include "am/grnnd.h"
-#include "am/options.h"
+#include "am/index/options.h"
 
 typedef struct GrnndBuild
 {

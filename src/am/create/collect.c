@@ -30,7 +30,7 @@
 #include "am/create/parallel.h"
 #include "am/create/passing.h"
 #include "am/create/progress.h"
-#include "graph/free_memory.h"
+#include "memory/free_memory.h"
 
 /* Rows that the leader reads between two checks of the builder and of the segments. */
 #define ROWS_PER_CHECK 64

@@ -19,7 +19,7 @@
 #include "am/test_point.h"
 #include "builder/group_lists.h"
 #include "builder/pipeline.h"
-#include "graph/memory.h"
+#include "memory/memory.h"
 
 /*
  * Estimated processor seconds up to which the leader builds alone.  The threads of a builder would

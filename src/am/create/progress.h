@@ -9,7 +9,7 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 
-#include "graph/grn.h"
+#include "space/grn.h"
 
 /* Shows a phase and its counters in pg_stat_progress_create_index. */
 extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);

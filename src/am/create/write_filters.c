@@ -12,10 +12,10 @@
 #include "storage/bufpage.h"
 
 #include "am/create/write_index_impl.h"
-#include "am/hints.h"
-#include "am/lists.h"
-#include "am/page.h"
-#include "am/sample.h"
+#include "am/index/hints.h"
+#include "am/filter/lists.h"
+#include "am/index/page.h"
+#include "am/filter/sample.h"
 
 /*
  * Growth that the directory of lists allows: the directory has room for the buckets of an index

@@ -1,5 +1,5 @@
 /*
- * write_groups.c - the rows of long lists go into groups of near rows (stored/group.h).
+ * write_groups.c - the rows of long lists go into groups of near rows (store/group.h).
  *
  * The builder makes the groups with its threads, while leader and workers write pages with nodes.
  * In a small build, which has no builder process, the leader makes the groups.  The builder is
@@ -11,7 +11,7 @@
 
 #include "am/create/in_backend.h"
 #include "am/create/write_index_impl.h"
-#include "am/lists.h"
+#include "am/filter/lists.h"
 
 static int
 longer_first(const void *a, const void *b)

@@ -21,10 +21,10 @@
 #include "am/create/parallel.h"
 #include "am/create/progress.h"
 #include "am/create/write_index_impl.h"
-#include "am/page.h"
+#include "am/index/page.h"
 #include "am/test_point.h"
-#include "graph/file_pages.h"
-#include "graph/stored/codec_fit.h"
+#include "memory/file_pages.h"
+#include "store/codec_fit.h"
 
 /* Pages that a participant writes at a time. */
 #define STRETCH_PAGES 256

@@ -13,9 +13,9 @@
 #include "am/create/mapping.h"
 #include "am/create/progress.h"
 #include "am/create/write_index.h"
-#include "graph/rows.h"
-#include "graph/stored/group.h"
-#include "graph/stored/own.h"
+#include "space/rows.h"
+#include "store/group.h"
+#include "store/own.h"
 
 /* A GRN_TIDS record to write, for TIDs that do not fit a node's own record. */
 typedef struct GrnndChain

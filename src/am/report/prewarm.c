@@ -15,10 +15,10 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-#include "am/cache.h"
-#include "am/entries.h"
-#include "am/owner.h"
-#include "am/page.h"
+#include "am/index/cache.h"
+#include "am/index/entries.h"
+#include "am/index/owner.h"
+#include "am/index/page.h"
 #include "am/write/bitset.h"
 
 /* Level `hot` uses at most this part of shared buffers; the table needs the rest. */

@@ -1,7 +1,7 @@
 /*
  * bit.c - PostgreSQL's type bit.  The first bit of a value is the highest bit of its first byte.
  */
-#include "am/opclass.h"
+#include "am/index/opclass.h"
 
 #include "fmgr.h"
 #include "utils/varbit.h"

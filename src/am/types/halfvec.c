@@ -1,7 +1,7 @@
 /*
  * halfvec.c - pgvector's type halfvec: binary16.
  */
-#include "am/opclass.h"
+#include "am/index/opclass.h"
 
 #include "fmgr.h"
 #include "vector.h"

@@ -2,7 +2,7 @@
  * metrics.c - support function 2 of operator classes: for each entry of GRN_METRICS a function
  * grnnd_internal_metric_name() that returns the entry.
  */
-#include "am/opclass.h"
+#include "am/index/opclass.h"
 
 #include "fmgr.h"
 

@@ -1,7 +1,7 @@
 /*
  * vector.c - pgvector's type vector: 32-bit floats.
  */
-#include "am/opclass.h"
+#include "am/index/opclass.h"
 
 #include "fmgr.h"
 #include "vector.h"

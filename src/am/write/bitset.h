@@ -6,7 +6,7 @@
 
 #include "postgres.h"
 
-#include "graph/grn.h"
+#include "space/grn.h"
 
 typedef struct GrnndSet
 {

@@ -6,10 +6,10 @@
 
 #include "common/hashfn.h"
 
-#include "am/cache.h"
-#include "am/page.h"
-#include "graph/space.h"
-#include "graph/stored/prune.h"
+#include "am/index/cache.h"
+#include "am/index/page.h"
+#include "space/space.h"
+#include "store/prune.h"
 
 /*
  * Dead nodes that a search for neighbors may visit. A search visits every entry point: at most one

@@ -5,10 +5,10 @@
 #ifndef GRNND_CHOOSE_H
 #define GRNND_CHOOSE_H
 
-#include "am/entries.h"
-#include "am/page_store.h"
+#include "am/index/entries.h"
+#include "am/index/page_store.h"
 #include "am/write/edit.h"
-#include "graph/stored/prune.h"
+#include "store/prune.h"
 
 /*
  * Records for one vector whose rows have different signatures.  Further rows share one more record
@@ -29,7 +29,7 @@ typedef struct GrnndPoint
 	const GrnRecord *rec;		/* the record of a new row, without edges; or NULL */
 } GrnndPoint;
 
-/* Writes the place of a row x [dim] in the graph's space (graph/space.h); place may be x. */
+/* Writes the place of a row x [dim] in the graph's space (space/space.h); place may be x. */
 extern void grnnd_place(const GrnndIndex *ix, const float *x, float *place);
 /* Encodes x, which the caller keeps. error: grnnd_rounding_error() if a record has x, else 0. */
 extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndPoint *p);

@@ -5,8 +5,8 @@
 
 #include "utils/rel.h"
 
-#include "am/page.h"
-#include "graph/stored/prune.h"
+#include "am/index/page.h"
+#include "store/prune.h"
 
 void
 grnnd_check_record(Relation index, const GrnndIndex *ix, uint32 id,

@@ -8,7 +8,7 @@
 
 #include "access/generic_xlog.h"
 
-#include "am/page_store.h"
+#include "am/index/page_store.h"
 
 /* A change of records on at most MAX_GENERIC_XLOG_PAGES pages, in one WAL record. */
 typedef struct GrnndEdit

@@ -2,10 +2,10 @@
 #include "am/write/entry_points.h"
 
 
-#include "am/page.h"
+#include "am/index/page.h"
 #include "am/write/edit.h"
-#include "graph/longest.h"
-#include "graph/stored/prune.h"
+#include "space/longest.h"
+#include "store/prune.h"
 
 /* ---- long rows ---- */
 

@@ -5,7 +5,7 @@
 #ifndef GRNND_ENTRY_POINTS_H
 #define GRNND_ENTRY_POINTS_H
 
-#include "am/entries.h"
+#include "am/index/entries.h"
 #include "am/write/link.h"
 
 /* Inner product: the median length of sampled entry points in the codec's unit, or 0. */

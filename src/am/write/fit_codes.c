@@ -37,13 +37,13 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/cache.h"
-#include "am/page.h"
+#include "am/index/cache.h"
+#include "am/index/page.h"
 #include "am/test_point.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
-#include "graph/space.h"
-#include "graph/stored/codec_fit.h"
+#include "space/space.h"
+#include "store/codec_fit.h"
 
 uint32
 grnnd_fit_rows(uint32 dim)

@@ -10,8 +10,8 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#include "am/page.h"
-#include "am/sample.h"
+#include "am/index/page.h"
+#include "am/filter/sample.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/lock.h"

@@ -7,7 +7,7 @@
 #ifndef GRNND_FIT_IMPL_H
 #define GRNND_FIT_IMPL_H
 
-#include "am/page_store.h"
+#include "am/index/page_store.h"
 #include "am/write/entry_points.h"
 #include "am/write/fit.h"
 

@@ -30,16 +30,16 @@
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 
-#include "am/lists.h"
-#include "am/options.h"
-#include "am/page.h"
-#include "am/row_elements.h"
+#include "am/filter/lists.h"
+#include "am/index/options.h"
+#include "am/index/page.h"
+#include "am/filter/row_elements.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/freespace.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
-#include "graph/stored/group.h"
+#include "store/group.h"
 
 /* Lists are remade when the number of nodes has doubled about this many times. */
 #define DOUBLINGS 2

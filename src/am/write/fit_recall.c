@@ -26,11 +26,11 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/cache.h"
-#include "am/entries.h"
-#include "am/page.h"
-#include "am/query_sample.h"
-#include "am/width.h"
+#include "am/index/cache.h"
+#include "am/index/entries.h"
+#include "am/index/page.h"
+#include "am/scan/query_sample.h"
+#include "am/scan/width.h"
 
 /* Recall is measured again when searches may need a width larger by this factor. */
 #define MOST_STRETCH 1.15

@@ -20,7 +20,7 @@
 
 #include "am/compat.h"
 #include "am/callbacks.h"
-#include "am/page.h"
+#include "am/index/page.h"
 
 struct FitRows
 {

@@ -52,10 +52,10 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#include "am/cache.h"
+#include "am/index/cache.h"
 #include "am/callbacks.h"
-#include "am/owner.h"
-#include "am/page.h"
+#include "am/index/owner.h"
+#include "am/index/page.h"
 #include "am/write/lock.h"
 
 /*

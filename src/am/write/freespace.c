@@ -13,7 +13,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "am/page.h"
+#include "am/index/page.h"
 
 /*
  * Free space recorded in the map says which slots of a page may be taken. Pages whose free slots

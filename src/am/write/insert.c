@@ -12,20 +12,20 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/cache.h"
-#include "am/counters.h"
-#include "am/entries.h"
-#include "am/page.h"
-#include "am/lists.h"
-#include "am/page_store.h"
-#include "am/sample.h"
+#include "am/index/cache.h"
+#include "am/index/counters.h"
+#include "am/index/entries.h"
+#include "am/index/page.h"
+#include "am/filter/lists.h"
+#include "am/index/page_store.h"
+#include "am/filter/sample.h"
 #include "am/test_point.h"
 #include "am/write/entry_points.h"
 #include "am/write/fit.h"
 #include "am/write/freespace.h"
 #include "am/write/link.h"
 #include "am/write/lock.h"
-#include "graph/stored/prune.h"
+#include "store/prune.h"
 
 /*
  * Width of an insert's search: EF_PER_DEGREE times the degree, and at least MIN_INSERT_EF. 12,000

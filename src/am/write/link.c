@@ -18,11 +18,11 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
-#include "am/cache.h"
-#include "am/page.h"
+#include "am/index/cache.h"
+#include "am/index/page.h"
 #include "am/test_point.h"
 #include "am/write/lock.h"
-#include "graph/stored/prune.h"
+#include "store/prune.h"
 
 /* Attempts to link from a neighbor that other processes keep changing. */
 #define FORCE_TRIES 8

@@ -8,7 +8,7 @@
 
 #include "storage/lmgr.h"
 
-#include "graph/grn.h"
+#include "space/grn.h"
 
 /*
  * Heavyweight locks of one index (lock.c; src/README, "Lock order").

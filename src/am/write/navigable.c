@@ -1,6 +1,6 @@
 /*
  * navigable.c - adds edges to an index where searches end far from their target
- * (graph/stored/navigable.h).
+ * (store/navigable.h).
  *
  * An insert relies on edges read or written a moment ago (link.c). So vacuum changes
  * edges while no insert runs, a few at a time.
@@ -9,19 +9,19 @@
 
 #include "utils/memutils.h"
 
-#include "am/cache.h"
-#include "am/entries.h"
-#include "am/page.h"
+#include "am/index/cache.h"
+#include "am/index/entries.h"
+#include "am/index/page.h"
 #include "am/write/edit.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
-#include "graph/stored/navigable.h"
+#include "store/navigable.h"
 
 /*
  * The first round has at most one search for FIRST_SHARE ids, at little cost beside the vacuum.
  * All rounds together have at most one search for SHARE ids, and one for each changed row, because
  * in some data searches fail whatever the edges are.  Half and twice of FIRST_SHARE and SHARE
- * change neither recall nor visits of the sets in graph/stored/navigable.c.
+ * change neither recall nor visits of the sets in store/navigable.c.
  */
 #define ROUND 128
 #define FIRST_SHARE 64

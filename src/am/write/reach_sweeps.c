@@ -10,7 +10,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/page.h"
+#include "am/index/page.h"
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
 

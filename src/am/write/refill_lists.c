@@ -9,10 +9,10 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/cache.h"
+#include "am/index/cache.h"
 #include "am/write/edit.h"
 #include "am/write/maintenance.h"
-#include "graph/stored/prune.h"
+#include "store/prune.h"
 
 /*
  * Live neighbors remembered of each dead node: as memory allows, or none below this number.  Recall

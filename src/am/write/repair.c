@@ -13,13 +13,13 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/page.h"
+#include "am/index/page.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
-#include "graph/stored/navigable.h"
-#include "graph/stored/prune.h"
+#include "store/navigable.h"
+#include "store/prune.h"
 
 /*
  * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half

@@ -30,10 +30,10 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
-#include "am/cache.h"
+#include "am/index/cache.h"
 #include "am/callbacks.h"
-#include "am/lists.h"
-#include "am/page.h"
+#include "am/filter/lists.h"
+#include "am/index/page.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/fit.h"

@@ -5,8 +5,8 @@
 #ifndef GRNND_VACUUM_H
 #define GRNND_VACUUM_H
 
-#include "am/page_store.h"
-#include "am/sample.h"
+#include "am/index/page_store.h"
+#include "am/filter/sample.h"
 #include "am/write/bitset.h"
 #include "am/write/entry_points.h"
 #include "am/write/reach_sweeps.h"

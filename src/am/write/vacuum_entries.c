@@ -5,9 +5,9 @@
 #include "am/write/vacuum.h"
 
 
-#include "am/page.h"
+#include "am/index/page.h"
 #include "am/write/edit.h"
-#include "graph/stored/prune.h"
+#include "store/prune.h"
 
 /* A root nearer to the center of the data is better; without codes any root will do. */
 static bool

@@ -27,8 +27,8 @@
 #include "access/generic_xlog.h"
 #include "storage/bufmgr.h"
 
-#include "am/lists.h"
-#include "am/page.h"
+#include "am/filter/lists.h"
+#include "am/index/page.h"
 #include "am/test_point.h"
 #include "am/write/edit.h"
 #include "am/write/lock.h"

@@ -10,7 +10,7 @@
  *
  * --from device|pinned|pageable says where the rows are: on the device, and the graph
  * stays there; or in host memory, and the graph goes back to it.  With --metric ip rows are
- * taken to their places in the graph's space (src/graph/space.h) first, untimed.  Prints one line
+ * taken to their places in the graph's space (src/space/space.h) first, untimed.  Prints one line
  * of JSON: seconds of the fastest of --repeat builds after a first one, workspace
  * allocated within that time; what CUDA events say of the same build's kernels; and the
  * device memory taken beyond the rows, as the driver reports it during a build.  --repeat 0
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "cuda/gpu.h"
-#include "graph/space.h"
+#include "space/space.h"
 
 enum Source { DEVICE, PINNED, PAGEABLE };
 

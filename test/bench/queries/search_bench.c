@@ -1,9 +1,9 @@
 /*
- * search_bench.c - src/graph's search over records in plain memory: visits and
+ * search_bench.c - src/store's search over records in plain memory: visits and
  * time of a query at recall@10 0.95 and 0.99, without a server.
  *
  *   cc -O2 -g -std=gnu11 -pthread -Isrc -o search_bench test/bench/queries/search_bench.c \
- *      $(find src/graph -name '*.c') src/builder/thread_pool.c -lm
+ *      $(find src/memory src/space src/store src/graph -name '*.c') src/builder/thread_pool.c -lm
  *   search_bench [options] BASE.fbin QUERY.fbin GRAPH.ibin     (GRAPH: grnnd_paper's)
  *
  *   --metric l2|ip|cosine|l1  distance (default l2)
@@ -28,11 +28,11 @@
  *   --checked               a filter is only checked at visits: no signatures, no sample
  */
 #include "builder/thread_pool.h"
-#include "graph/construct/descent.h"
-#include "graph/construct/medoid.h"
-#include "graph/stored/cut_order.h"
-#include "graph/stored/codec_fit.h"
-#include "graph/stored/search.h"
+#include "graph/descent.h"
+#include "graph/medoid.h"
+#include "store/cut_order.h"
+#include "store/codec_fit.h"
+#include "store/search.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -464,7 +464,7 @@ typedef struct Result
 
 /*
  * The K nearest of what a search has found, by exact distances of the rows that a scan would read
- * (src/am/rerank.c).  Returns how many of them are among the nearest; counts what is read.
+ * (src/am/scan/rerank.c).  Returns how many of them are among the nearest; counts what is read.
  */
 static uint32_t
 rerank(const Bench * b, uint32_t query, const GrnFound *found, uint32_t n, uint64_t *rows)

@@ -1,0 +1,148 @@
+/*
+ * page.c - pages of an index: their format, checks, and the location of records.
+ */
+#include "am/index/page.h"
+
+#include "catalog/pg_am_d.h"
+#include "miscadmin.h"
+#include "storage/itemptr.h"
+#include "utils/rel.h"
+
+void
+grnnd_corrupt(Relation index, BlockNumber block, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" is corrupted at block %u: %s",
+					RelationGetRelationName(index), block, what),
+			 errhint("REINDEX the index.")));
+}
+
+void
+grnnd_page_init(Page page, GrnndPageKind kind)
+{
+	GrnndSpecial *special;
+	PageHeader	header = (PageHeader) page;
+
+	PageInit(page, BLCKSZ, sizeof(GrnndSpecial));
+	/* the page must have no hole, because generic WAL zeroes a hole on replay */
+	header->pd_lower = header->pd_upper;
+	special = GrnndPageSpecial(page);
+	special->kind = kind;
+	special->unused = 0;
+	special->unused2 = 0;
+	special->page_id = GRNND_PAGE_ID;
+}
+
+static bool
+page_is_ours(Page page)
+{
+	return PageGetPageSize(page) == BLCKSZ &&
+		PageGetSpecialSize(page) == MAXALIGN(sizeof(GrnndSpecial)) &&
+		GrnndPageSpecial(page)->page_id == GRNND_PAGE_ID;
+}
+
+void
+grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind)
+{
+	Page		page = BufferGetPage(buffer);
+
+	if (PageIsNew(page))
+	{
+		if (kind == GRNND_NODES)
+			return;
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer), "unexpected zero page");
+	}
+	if (!page_is_ours(page))
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer), "not a page of grnnd");
+	if (GrnndPageSpecial(page)->kind != kind)
+		grnnd_corrupt(index, BufferGetBlockNumber(buffer),
+					  psprintf("page of kind %u where %u is expected",
+							   GrnndPageSpecial(page)->kind, kind));
+}
+
+/* The last known size of a relation's file. */
+typedef struct KnownSize
+{
+	RelFileLocator of;
+	BlockNumber blocks;
+} KnownSize;
+
+/*
+ * Does the relation have this block?  A test is needed because the server's own error would not
+ * report damage.  A file does not shrink while a backend reads it, so the known size is valid for
+ * all blocks below it.
+ */
+static bool
+has_block(KnownSize *known, Relation rel, BlockNumber block)
+{
+	if (block >= known->blocks || memcmp(&known->of, &rel->rd_locator, sizeof(known->of)) != 0)
+	{
+		known->of = rel->rd_locator;
+		known->blocks = RelationGetNumberOfBlocks(rel);
+	}
+	return block < known->blocks;
+}
+
+bool
+grnnd_has_row(Relation table, const ItemPointerData *tid)
+{
+	static KnownSize known;
+
+	return table->rd_rel->relam != HEAP_TABLE_AM_OID ||
+		has_block(&known, table, ItemPointerGetBlockNumber(tid));
+}
+
+Buffer
+grnnd_read(Relation index, BlockNumber block, int lockmode, GrnndPageKind kind,
+		   BufferAccessStrategy strategy)
+{
+	static KnownSize known;
+	Buffer		buffer;
+
+	if (!has_block(&known, index, block))
+		grnnd_corrupt(index, block, "the block does not exist");
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buffer, lockmode);
+	grnnd_check_page(index, buffer, kind);
+	return buffer;
+}
+
+/*
+ * Each read that starts costs a call of the device.  In a virtual machine this call takes as long
+ * as the read.  So a single call prefetches all blocks except the first, if the server has such a
+ * call.
+ */
+void
+grnnd_prefetch_blocks(Relation index, BlockNumber block, uint32 n)
+{
+	if (n > 0 && PrefetchBuffer(index, MAIN_FORKNUM, block).initiated_io && n > 1)
+		GRNND_PREFETCH(index, block + 1, n - 1);
+}
+
+BlockNumber
+grnnd_node_block(const GrnndIndex *ix, uint32 id)
+{
+	return ix->meta.first_node_block + grn_node_page(&ix->layout, id);
+}
+
+GrnRecord *
+grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot)
+{
+	return (GrnRecord *) (GrnndPagePayload(page) +
+						  (Size) slot * ix->layout.record_bytes);
+}
+
+uint32
+grnnd_id_limit(Relation index, const GrnndIndex *ix)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	uint64		limit;
+
+	if (blocks <= ix->meta.first_node_block)
+		return 0;
+	blocks -= ix->meta.first_node_block;
+	limit = ix->layout.span > 1 ? blocks / ix->layout.span
+		: (uint64) blocks * ix->layout.per_page;
+	return (uint32) Min(limit, GRN_MAX_NODES);
+}

@@ -1,0 +1,89 @@
+/*
+ * check_impl.h - the state of a check, for check.c (pages, records, edges and chains) and
+ * check_tids.c (heap TIDs and rows of the table).
+ */
+#ifndef GRNND_CHECK_IMPL_H
+#define GRNND_CHECK_IMPL_H
+
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "nodes/execnodes.h"
+#include "utils/tuplesort.h"
+
+#include "am/report/check_own.h"
+#include "am/index/page.h"
+#include "am/write/maintenance.h"
+#include "am/write/reach_sweeps.h"
+
+typedef struct IndexCheck
+{
+	Relation	heap;
+	Relation	index;
+	const GrnndIndex *ix;
+	const GrnSigBook *books;	/* a copy of the index's books */
+	ReturnSetInfo *result;
+	BufferAccessStrategy strategy;
+	Snapshot	snapshot;
+	IndexFetchTableData *fetch;
+	TupleTableSlot *slot;
+	BlockNumber heap_blocks;
+	uint32		limit;			/* upper bound of ids */
+	/* marks from id first_mark on: a record's state, a hash of code, factor and signature */
+	uint32	   *marks;			/* [nmarks] */
+	uint32		first_mark;
+	uint32		nmarks;
+	GrnndSet	chains;			/* ids of GRN_TIDS records */
+	GrnndSet	chained;		/* GRN_TIDS records found in a chain */
+	GrnndSet	killed;			/* records with GRN_KILLED */
+	GrnndSet	unlisted;		/* records with a value whose list lacks the node */
+	GrnndSet	reported;		/* records that searches cannot use correctly, already reported */
+	GrnndSet	damaged;		/* records that could not be read, already reported */
+	GrnndReach	reach;
+	char	   *tail_page;
+	char	   *spanning;		/* buffer for an own vector of several pages */
+	char	   *chain_page;		/* a copy of block chain_block, if that is valid */
+	BlockNumber chain_block;
+	/*
+	 * rows: (block << 16 | offset, id of the record with the TID, hash of the values beside the
+	 * TID, digest by GrnndOwn)
+	 */
+	Tuplesortstate *tids;
+	TupleTableSlot *tid_slot;
+	GrnndOwn   *own;			/* with heapallindexed: compares own vectors with rows; else NULL */
+	uint8	   *attrs;			/* with heapallindexed: [attr_bytes], scratch */
+	MemoryContext values;		/* memory for forming these values */
+} IndexCheck;
+
+/* ---- check.c ---- */
+
+/* Reports a fault.  slot -1: the whole page; invalid block: no page. */
+extern void grnnd_report(IndexCheck *c, BlockNumber block, int slot, const char *format,...)
+			pg_attribute_printf(4, 5);
+/* Reports a fault of a record.  other: a second id that ends the text, or GRN_INVALID_ID. */
+extern void grnnd_report_record(IndexCheck *c, uint32 id, const char *what, uint32 other);
+/* Copies a page.  Returns false and reports a page of another kind. */
+extern bool grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind, char *page);
+/*
+ * A record's own vector, valid until the next call.  Reads and checks the later pages of a
+ * spanning record.  Returns NULL if they cannot be read, and without heapallindexed.
+ */
+extern const void *grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id);
+/* A GRN_TIDS record, or NULL if the id is something else. */
+extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
+
+/* ---- check_tids.c ---- */
+
+/* Begins the sort of heap TIDs with `memory` bytes. */
+extern void grnnd_begin_tids(IndexCheck *c, Size memory);
+/*
+ * Adds a heap TID of a record to the sort.  attrs: [attr_bytes] values beside the TID; digest: of
+ * the record's own vector, or GRNND_NO_DIGEST.
+ */
+extern void grnnd_put_tid(IndexCheck *c, ItemPointer tid, int64 id, const uint8 *attrs, uint64 digest);
+/* With heapallindexed: adds the heap TIDs of the table. */
+extern void grnnd_check_heap(IndexCheck *c);
+/* Compares all heap TIDs in their order. */
+extern void grnnd_check_tids(IndexCheck *c);
+
+#endif							/* GRNND_CHECK_IMPL_H */

@@ -1,0 +1,290 @@
+/*
+ * check_lists.c - the check of lists of values, for grnnd_check().  Each chain must be sound.
+ * Guides must name all groups exactly once.  A list's row must have its node's code and signature.
+ * Each node must be in the lists of its TIDs' values.  Only the table has the elements of an
+ * array.
+ */
+#include "am/report/check_lists.h"
+
+#include "am/filter/lists.h"
+#include "am/index/page.h"
+#include "am/filter/row_elements.h"
+#include "am/write/bitset.h"
+#include "am/write/edit.h"
+#include "am/write/maintenance.h"
+
+typedef struct Lists
+{
+	Relation	index;
+	const GrnndIndex *ix;
+	const GrnSigBook *books;
+	BufferAccessStrategy strategy;
+	GrnndReportFn report;
+	void	   *arg;
+	uint32		limit;			/* upper bound of ids */
+	GrnRecord  *node;			/* copies of records */
+	GrnRecord  *list;
+	GrnRecord  *guide;
+	GrnndSet	groups;			/* records of groups named by guides, of all columns so far */
+	GrnndSet	listed;			/* value_bit()s of nodes in lists of the current column */
+	GrnndSet   *unlisted;
+	GrnndRowElements *table;	/* NULL: no column is an array, or the table must not be read */
+} Lists;
+
+bool
+grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRecord *rec)
+{
+	const GrnLayout *l = &ix->layout;
+	const uint8 *sig = GRN_REC_PTR(rec, l->off_sig);
+
+	for (uint32 i = 0; i < rec->ntids && l->sig_bytes > 0; i++)
+	{
+		uint8		right[GRN_MAX_SIG_BYTES];
+
+		grnnd_sign(ix->attrs, books, grn_rec_attrs(l, rec) + i * l->attr_bytes, right);
+		for (uint32 c = 0; c < l->sig_bytes; c++)
+			if (sig[c] != GRN_SIG_ANY && sig[c] != right[c])
+				return false;
+	}
+	return true;
+}
+
+/*
+ * Computes the ranks of a column's lists to which TID i of a record belongs.  Returns their
+ * number: 0 for an array whose elements are unknown, and for a row that does not exist.
+ */
+static uint32
+ranks_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i, uint32 *ranks)
+{
+	const GrnLayout *l = &c->ix->layout;
+	const uint8 *values = grn_rec_attrs(l, rec) + i * l->attr_bytes;
+	const uint8 *elements = NULL;
+
+	if (c->table != NULL && c->ix->attrs->attr[column].type->kind == GRNND_ATTR_ARRAY)
+		elements = grnnd_read_elements(c->table, GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), values);
+	return grnnd_list_ranks(c->ix->attrs, c->books, column, values, elements, ranks);
+}
+
+/*
+ * Bits for each node, one chosen by a hash of a value's rank: the node is in the list of a value
+ * with this bit.  The check thus detects seven of eight values that are missing in lists.
+ */
+#define VALUE_BITS(c) ((c)->limit < PG_UINT32_MAX / 8 ? 8 : 1)
+
+static uint32
+value_bit(const Lists *c, uint32 id, uint32 rank)
+{
+	return id * VALUE_BITS(c) + (rank * UINT32_C(0x9E3779B1) >> 24) % VALUE_BITS(c);
+}
+
+/* Is this the rank of a value beside one of the node's own TIDs? */
+static bool
+has_value(const Lists *c, uint32 column, uint32 rank)
+{
+	for (uint32 i = 0; i < c->node->ntids; i++)
+	{
+		uint32		ranks[GRNND_MOST_ELEMENTS];
+		uint32		n = ranks_of_tid(c, column, c->node, i, ranks);
+
+		while (n > 0)
+			if (ranks[--n] == rank)
+				return true;
+	}
+	return false;
+}
+
+static void
+check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
+{
+	const GrnLayout *l = &c->ix->layout;
+	GrnListRow	row = grn_list_row(l, c->list, i);
+
+	if (row.id >= c->limit)
+	{
+		c->report(c->arg, record, "list names a node that does not exist", row.id);
+		return;
+	}
+	if (grnnd_list_bucket(&c->ix->meta, column, row.rank) != bucket)
+	{
+		c->report(c->arg, record, "list holds a value that belongs to another, of node", row.id);
+		return;
+	}
+	/* stale rows are harmless */
+	if (grnnd_copy_record(c->index, c->ix, row.id, c->node, c->strategy) != GRN_NODE)
+		return;
+	grnnd_set_add(&c->listed, value_bit(c, row.id, row.rank));
+	if (!has_value(c, column, row.rank))
+		return;
+	if (memcmp(&row.factor, &c->node->factor, sizeof(row.factor)) != 0 ||
+		memcmp(row.code, GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
+		memcmp(row.sig, GRN_REC_PTR(c->node, l->off_sig), l->sig_bytes) != 0)
+		c->report(c->arg, record, "list holds another code or signature than the record itself of node",
+				  row.id);
+}
+
+static void
+check_chain(Lists *c, uint32 column, uint32 bucket)
+{
+	uint32		id = grnnd_list_head(c->index, c->ix, bucket).first;
+	uint32		steps = 0;
+
+	while (id != GRN_INVALID_ID)
+	{
+		grnnd_delay_point();
+		if (id >= c->limit || ++steps > c->limit)
+		{
+			c->report(c->arg, id, "list has no end", GRN_INVALID_ID);
+			return;
+		}
+		grnnd_copy_record(c->index, c->ix, id, c->list, c->strategy);
+		if (!grnnd_in_list(c->ix, c->list, bucket))
+		{
+			c->report(c->arg, id, "list holds a foreign record", GRN_INVALID_ID);
+			return;
+		}
+		for (uint32 i = 0; i < c->list->ntids16; i++)
+			check_row(c, column, bucket, id, i);
+		id = c->list->next;
+	}
+}
+
+/* Checks a group of a bucket.  A guide may still name a group that vacuum has freed. */
+static void
+check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
+{
+	uint32		first = id - grn_node_slot(&c->ix->layout, id);
+	uint32		before = id;
+
+	while (id != GRN_INVALID_ID)
+	{
+		uint16		unused;
+
+		if (id >= c->limit || grnnd_set_has(&c->groups, id))
+		{
+			c->report(c->arg, id, id >= c->limit ? "guide of a list names a group that does not exist"
+					  : "guides of lists name a group twice", id);
+			return;
+		}
+		if (id < before || id - first >= c->ix->layout.per_page)
+		{
+			c->report(c->arg, before, "group leads off its page, to", id);
+			return;
+		}
+		grnnd_set_add(&c->groups, id);
+		grnnd_copy_record(c->index, c->ix, id, c->list, c->strategy);
+		if (!grnnd_is_listing(c->ix, c->list) || (c->list->flags & GRN_GROUP) == 0)
+			return;
+		if (grn_tids_owner(c->list, &unused) != bucket)
+		{
+			c->report(c->arg, id, "guide of a list names a group of another list", id);
+			return;
+		}
+		for (uint32 r = 0; r < c->list->ntids16; r++)
+			check_row(c, column, bucket, id, r);
+		before = id;
+		id = c->list->next;
+	}
+}
+
+static void
+check_guide(Lists *c, uint32 column, uint32 bucket)
+{
+	uint32		id = grnnd_list_head(c->index, c->ix, bucket).guide;
+	uint32		steps = 0;
+
+	while (id != GRN_INVALID_ID)
+	{
+		uint16		unused;
+
+		grnnd_delay_point();
+		if (id >= c->limit || ++steps > c->limit)
+		{
+			c->report(c->arg, id, "guide of a list has no end", GRN_INVALID_ID);
+			return;
+		}
+		grnnd_copy_record(c->index, c->ix, id, c->guide, c->strategy);
+		if (!grnnd_is_listing(c->ix, c->guide) || (c->guide->flags & GRN_GUIDE) == 0 ||
+			grn_tids_owner(c->guide, &unused) != bucket)
+		{
+			c->report(c->arg, id, "guide of a list holds a foreign record", GRN_INVALID_ID);
+			return;
+		}
+		for (uint32 i = 0; i < c->guide->ntids16; i++)
+			check_group(c, column, bucket, grn_list_row(&c->ix->layout, c->guide, i).id);
+		id = c->guide->next;
+	}
+}
+
+/* Is a node in the list of a rank, or in the list of rows with many elements instead? */
+static bool
+is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
+{
+	return grnnd_set_has(&c->listed, value_bit(c, node, rank)) ||
+		(c->ix->attrs->attr[column].type->kind == GRNND_ATTR_ARRAY &&
+		 grnnd_set_has(&c->listed, value_bit(c, node, GRNND_MANY_RANK)));
+}
+
+/* Adds a record to c->unlisted if a list of its TIDs' values lacks the node. */
+static void
+check_values(Lists *c, uint32 column, uint32 id)
+{
+	GrnState	state = grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy);
+	uint32		n = state == GRN_NODE ? c->node->ntids : state == GRN_TIDS ? c->node->ntids16 : 0;
+	uint16		unused;
+	uint32		node = state == GRN_TIDS ? grn_tids_owner(c->node, &unused) : id;
+
+	if (column == c->ix->meta.ncolumns - 1 && grnnd_is_listing(c->ix, c->node) &&
+		(c->node->flags & GRN_GROUP) != 0 && c->node->ntids16 > 0 && !grnnd_set_has(&c->groups, id))
+		c->report(c->arg, id, "no guide of a list names this group", GRN_INVALID_ID);
+
+	for (uint32 i = 0; i < n && node < c->limit; i++)
+	{
+		uint32		ranks[GRNND_MOST_ELEMENTS];
+		uint32		nranks = ranks_of_tid(c, column, c->node, i, ranks);
+
+		while (nranks > 0)
+			if (!is_listed(c, column, node, ranks[--nranks]))
+				grnnd_set_add(c->unlisted, id);
+	}
+}
+
+void
+grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
+				  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot, GrnndReportFn report, void *arg,
+				  GrnndSet *unlisted)
+{
+	const GrnndMeta *meta = &ix->meta;
+	Lists		c = {.index = index, .ix = ix, .books = books, .strategy = strategy, .report = report, .arg = arg,
+		.limit = limit, .unlisted = unlisted};
+
+	if (!grnnd_has_lists(meta))
+		return;
+	if (snapshot != NULL)
+		c.table = grnnd_elements_begin(index, ix->attrs, snapshot);
+	c.node = palloc(grnnd_copy_bytes(ix));
+	c.list = palloc(grnnd_copy_bytes(ix));
+	c.guide = palloc(grnnd_copy_bytes(ix));
+	grnnd_set_init(&c.groups, limit);
+	grnnd_set_init(&c.listed, limit * VALUE_BITS(&c));
+	for (uint32 column = 0; column < meta->ncolumns; column++)
+	{
+		grnnd_set_clear(&c.listed);
+		for (uint32 b = 0; b < meta->list_buckets; b++)
+		{
+			check_chain(&c, column, column * meta->list_buckets + b);
+			check_guide(&c, column, column * meta->list_buckets + b);
+		}
+		for (uint32 id = 0; id < limit; id++)
+		{
+			if (id % ix->layout.per_page == 0)
+				grnnd_delay_point();
+			check_values(&c, column, id);
+		}
+	}
+	grnnd_elements_end(c.table);
+	pfree(c.listed.words);
+	pfree(c.groups.words);
+	pfree(c.guide);
+	pfree(c.list);
+	pfree(c.node);
+}

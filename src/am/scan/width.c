@@ -1,0 +1,334 @@
+/*
+ * width.c - the width of a search.
+ *
+ * The first of these that is set applies: the session's ef, the session's recall target, the
+ * index's ef, the index's recall target.  The default for many rows is a recall target too.
+ *
+ * The width for a recall comes from the curve measured by the build, or later by a fit or a vacuum
+ * (fit_recall.c).  Between the curve's widths, the logarithm of the missed share is interpolated
+ * over the logarithm of the width, because it falls nearly linearly there.
+ *
+ * The curve holds for queries like the measurement's.  A query that is farther from its nearest
+ * rows than those queries from theirs needs a wider search.  The contrast of the first search shows
+ * how far the query is, and the scan goes on to a width that grows with the ratio of both contrasts
+ * (grnnd_widening()).
+ */
+#include "am/scan/width.h"
+
+#include <math.h>
+
+#include "utils/rel.h"
+
+#include "am/filter/filter_cost.h"
+#include "am/index/options.h"
+#include "am/index/page.h"
+
+/*
+ * GROWTH_POWER: an index with g times the rows of the measurement needs a width larger by g to
+ * this power, as graphs built of more rows do.  INSERTED: inserts link rows less well than builds,
+ * so an index with only inserted rows needs a width larger by this factor.
+ */
+#define GROWTH_POWER 0.2
+#define INSERTED 1.8
+
+/*
+ * Constants of the estimate how often the nearest row is missed.  In most data searches miss the
+ * nearest row 0 to .7 times as often as one of the ten nearest, but 1 to 1.4 times if near rows
+ * are no neighbors of each other (test/bench/recall/results.md).  Counted misses distinguish the
+ * two cases only in large numbers, so the estimate starts from MISSES_BEFORE misses of the ten
+ * nearest and FIRST_BEFORE times as many of the nearest.  A query misses a row at several widths,
+ * so the variance of such counts is MISSED_TOGETHER times the variance of independent misses (.9
+ * to 1.7).
+ */
+#define FIRST_BEFORE 0.75
+#define MISSES_BEFORE 10
+#define MISSED_TOGETHER 1.5
+
+/*
+ * A query has less contrast than the curve's queries by a factor of 1.4 to 1.9 for two encoders'
+ * vectors, and of up to hundreds between clusters of copies.  The widths for recalls of .9 to .99
+ * then grow by this factor to a power of 1.2 to 1.5, up to 23 times (test/bench/decisions.md).
+ * FAR_FROM: the contrast of a single query varies by so much without meaning.
+ */
+#define FAR_POWER 1.5
+#define FAR_FROM 1.1
+#define FAR_MOST 32
+
+static const double widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
+static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
+
+#define DEFAULT_BEYOND 2		/* limit of default widths, in units of the curve's last width */
+#define BISECTIONS 20			/* precision: a millionth of the way from one width to the next */
+
+/*
+ * The fraction (0 to 1) of the way from width i to the next at which the falling values y reach
+ * `wanted`.  In narrow clusters misses fall faster at larger widths, and a straight line from .24
+ * to .02 would promise half of the misses halfway.  So a cubic interpolates, with the slope of the
+ * values before at its begin and of the values behind at its end, limited so that the cubic stays
+ * monotonic.
+ */
+static double
+share_between(const double *y, int i, double wanted)
+{
+	double		fall = y[i + 1] - y[i];
+	double		first = i > 0 ? Max(y[i] - y[i - 1], fall) : fall;
+	double		last = i + 2 < GRN_CURVE_POINTS ? Min(y[i + 2] - y[i + 1], fall) : fall;
+	double		low = 0;
+	double		high = 1;
+
+	last = Max(last, 3 * fall);
+	for (int n = 0; n < BISECTIONS; n++)
+	{
+		double		t = (low + high) / 2;
+		double		now = y[i] + t * t * (3 - 2 * t) * fall +
+			t * (1 - t) * ((1 - t) * first - t * last);
+
+		if (now > wanted)
+			low = t;
+		else
+			high = t;
+	}
+	return high;
+}
+
+/* The width at which curve c has a recall, at least the number of rows that the curve is for. */
+static double
+width_at(const GrnRecallCurve *curve, int c, double recall)
+{
+	/* no miss among this number of rows does not prove that misses never happen */
+	double		least = 0.5 / ((double) curve->queries * ks[c]);
+	double		wanted = log(Max(1 - recall, least));
+	double		missed[GRN_CURVE_POINTS];	/* logarithms of the missed share */
+	double		fall;			/* fall per width */
+	int			last = GRN_CURVE_POINTS - 1;
+
+	for (int i = 0; i <= last; i++)
+	{
+		missed[i] = log(Max(1 - (double) curve->recall[c][i], least));
+		/* apart from chance, a wider search misses no more */
+		if (i > 0)
+			missed[i] = Min(missed[i], missed[i - 1]);
+	}
+	if (missed[0] <= wanted)
+		return Max(widths[0], ks[c]);
+	for (int i = 0; i < last; i++)
+		if (missed[i + 1] <= wanted)
+			return Max(widths[i] * pow(widths[i + 1] / widths[i], share_between(missed, i, wanted)),
+					   ks[c]);
+	/*
+	 * Beyond the last width: extrapolate with the slope of the last two widths, or with the mean
+	 * slope if that is steeper, because the last two may have no slope if queries miss few rows
+	 * there.
+	 */
+	fall = Max(missed[last - 1] - missed[last], (missed[0] - missed[last]) / last);
+	return widths[last] * exp(log(2) * (missed[last] - wanted) / Max(fall, 0.1));
+}
+
+const GrnRecallCurve *
+grnnd_curve(const GrnndNotes *notes)
+{
+	return notes->measured.curve.queries > 0 ? &notes->measured.curve : &notes->report.curve;
+}
+
+double
+grnnd_inserted(const GrnndNotes *notes, double ids)
+{
+	double		built = notes->report.ids;
+
+	return 1 - Min((built - Min(notes->gone, built)) / Max(ids, 1), 1);
+}
+
+double
+grnnd_stretch(const GrnndNotes *notes, double ids)
+{
+	const GrnndMeasured *m = &notes->measured;
+	double		then = m->ids > 0 ? m->ids : notes->report.ids;
+	double		more = grnnd_inserted(notes, ids) - m->inserted;
+
+	return pow(Max(ids / Max(then, 1), 1), GROWTH_POWER) * pow(INSERTED, Max(more, 0));
+}
+
+/*
+ * The standard deviation of a recall of ten rows measured by `queries` queries.  Rows near each
+ * other are missed together: the variance between queries is 1.7 to 2.4 times the variance of
+ * independent misses at recall .93 to .95, 1.3 to 1.6 times at .98, and 1.1 times at .99
+ * (test/bench/recall/results.md).
+ */
+double
+grnnd_recall_chance(double recall, uint32 queries)
+{
+	double		together = 1 + Min(16 * (1 - recall), 0.8);
+
+	return sqrt(together * recall * (1 - recall) / (queries * ks[0]));
+}
+
+/*
+ * The width at which a recall is reached even if the measurement was lucky.  The curve contains
+ * chance, and a recall target must not be missed half of the time.  So the function looks up a
+ * recall larger by one standard deviation of the measurement.
+ */
+static double
+cautious_width(const GrnRecallCurve *curve, int c, double recall)
+{
+	return width_at(curve, c, recall + grnnd_recall_chance(recall, curve->queries));
+}
+
+/*
+ * The width at which the nearest row is found with a recall.  The nearest row has no curve of its
+ * own, because one row a query would give a measurement with ten times the variance.  The
+ * estimated ratio of its misses to the misses of the ten nearest gives the recall of ten rows to
+ * look up.
+ */
+static double
+width_of_first(const GrnndNotes *notes, double recall)
+{
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	const GrnMisses *misses = notes->measured.curve.queries > 0
+		? &notes->missed.measured : &notes->missed.built;
+	double		first = misses->first + MISSES_BEFORE * FIRST_BEFORE;
+	double		share = first / (misses->ten + MISSES_BEFORE);
+	double		chance = sqrt(MISSED_TOGETHER * misses->first) / first; /* relative standard
+																		 * deviation of `first` */
+	double		ten = Max(1 - (1 - recall) / share, 0); /* recall of the ten nearest rows */
+
+	return width_at(curve, 0, ten + hypot(grnnd_recall_chance(ten, curve->queries), (1 - ten) * chance));
+}
+
+/* The smallest ef for k rows, for an index as it was at the measurement. */
+static double
+width_for(const GrnndNotes *notes, double recall, double k)
+{
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	double		few = cautious_width(curve, 0, recall);
+	double		many;
+	double		first;
+
+	if (k < 1)
+		return few;
+	if (k <= ks[0])
+	{
+		first = width_of_first(notes, recall);
+		return first * pow(few / first, log(k) / log(ks[0]));
+	}
+	many = Max(cautious_width(curve, 1, recall), few);
+	if (k <= ks[1])
+		return few * pow(many / few, log(k / ks[0]) / log(ks[1] / ks[0]));
+	return many * k / ks[1];
+}
+
+double
+grnnd_curve_recall(const GrnndNotes *notes, double ids, double ef)
+{
+	const GrnRecallCurve *curve = grnnd_curve(notes);
+	double		low = 0;
+	double		high = 1;
+
+	if (curve->queries == 0)
+		return NAN;
+	ef /= grnnd_stretch(notes, ids);
+	for (int n = 0; n < BISECTIONS; n++)
+	{
+		double		middle = (low + high) / 2;
+
+		if (width_at(curve, 0, middle) <= ef)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Lower bound of a default width, whatever the curve.  The curve was measured with rows of the
+ * index as queries.  Queries that are less similar to the rows find less at the curve's widths,
+ * which cannot be known in advance.  So a default search keeps at least as many candidates as real
+ * data need for such queries.
+ */
+static uint32
+least_width(double rows)
+{
+	return (uint32) ceil(GRNND_DEFAULT_EF * pow(Max(rows / GRNND_DEFAULT_ROWS, 1), GROWTH_POWER));
+}
+
+/* The width at which a search makes as many visits as cost reading all records. */
+static uint32
+width_of_all(const GrnndIndex *ix, uint32 ids)
+{
+	const GrnRecallCurve *curve = grnnd_curve(&ix->notes);
+	int			last = GRN_CURVE_POINTS - 1;
+	double		visits = curve->queries > 0 ? Max(curve->visits[last] / widths[last], 1) : 1;
+
+	return (uint32) ceil(Min(grnnd_all_rows_cost(ix, ids) / visits, GRNND_MAX_EF));
+}
+
+/* The contrast of the curve's queries at a width; 0: not known. */
+static double
+usual_contrast(const GrnndNotes *notes, double width)
+{
+	const GrnContrast *c = notes->measured.curve.queries > 0
+		? &notes->queried.measured : &notes->queried.built;
+	int			i = 0;
+	double		share;
+
+	while (i < GRN_CURVE_POINTS - 2 && widths[i + 1] < width)
+		i++;
+	if (c->at[i] <= 0 || c->at[i + 1] <= 0)
+		return 0;
+	share = Min(Max(log(width / widths[i]) / log(widths[i + 1] / widths[i]), 0), 1);
+	return c->at[i] + share * (c->at[i + 1] - c->at[i]);
+}
+
+double
+grnnd_widening(const GrnndNotes *notes, uint32 ef, double contrast)
+{
+	double		usual = usual_contrast(notes, ef);
+
+	if (!(usual > 0) || !(contrast > 0))
+		return 1;
+	return Min(pow(Max(usual / (FAR_FROM * contrast), 1), FAR_POWER), FAR_MOST);
+}
+
+/* The width for a recall target.  Without a curve: least_width(). */
+static uint32
+width_of_target(Relation index, const GrnndIndex *ix, double recall, double wanted)
+{
+	uint32		rows = grnnd_id_limit(index, ix);
+	double		width;
+
+	if (grnnd_curve(&ix->notes)->queries == 0)
+		return least_width(rows);
+	width = width_for(&ix->notes, recall, wanted) * grnnd_stretch(&ix->notes, rows);
+	return (uint32) Min(Max(ceil(width), 1), width_of_all(ix, rows));
+}
+
+static uint32
+default_width(Relation index, const GrnndIndex *ix, double wanted)
+{
+	double		rows = grnnd_id_limit(index, ix);
+	uint32		most = DEFAULT_BEYOND * (uint32) widths[GRN_CURVE_POINTS - 1];
+
+	if (rows < GRNND_DEFAULT_ROWS)
+		return GRNND_DEFAULT_EF;
+	return Min(Max(width_of_target(index, ix, GRNND_DEFAULT_RECALL, wanted), least_width(rows)), most);
+}
+
+GrnndWidth
+grnnd_width(Relation index, const GrnndIndex *ix, double wanted)
+{
+	const GrnndOptions *options = (const GrnndOptions *) index->rd_options;
+	int			ef = grnnd_session_ef_search();
+	double		target = 0;
+
+	if (ef == 0 && grnnd_target_recall > 0)
+		target = grnnd_target_recall;
+	else if (ef == 0 && options != NULL && options->ef_search > 0)
+		ef = options->ef_search;
+	else if (ef == 0 && options != NULL)
+		target = options->target_recall;
+	if (ef > 0)
+		return (GrnndWidth) {.ef = (uint32) ef};
+	if (target > 0)
+		return (GrnndWidth) {width_of_target(index, ix, target, wanted),
+							 width_of_all(ix, grnnd_id_limit(index, ix))};
+	return (GrnndWidth) {.ef = default_width(index, ix, wanted)};
+}

@@ -1,0 +1,491 @@
+/*
+ * group.c - groups of near rows within a list: the tree of cuts, and middles.
+ */
+#include "store/group_impl.h"
+
+#include <string.h>
+
+#include "memory/arena.h"
+
+/* About one of SLACK places in a group is free, so that rows find room in their nearest group. */
+#define SLACK 16
+
+static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each = 64};
+
+#define LEAST_COPIED 16384		/* lists with at least this number of rows copy rows; shorter lists
+								 * gain little */
+/*
+ * Part of the rows' mean squared distance from the middle that is added to a middle's distance.
+ * Of two groups with equally far middles, the group with less spread rows has the nearest rows
+ * more often.  On sentences a twelfth fewer groups then hold .95 of the nearest rows.
+ */
+#define SPREAD 0.4f
+#define MEANS_STEPS 4			/* steps of 2-means */
+#define PIECE 32				/* rows in a batch of estimates */
+#define AHEAD 16				/* distance of prefetches, in rows */
+#define GROUPS_A_POLL 16
+#define MOST_DEPTH 64			/* parts on the stack: two halves differ by at most one group */
+
+/*
+ * Cuts use only directions of 4 and 2 bits if a code has at least this number: directions of 1 bit
+ * hold little of the variance, and lose much of it.
+ */
+#define ENOUGH_DIMS 48
+
+typedef struct Space
+{
+	GrnGroupTree tree;
+	uint32_t   *own;			/* [groups] number of rows without copies */
+	uint8_t    *codes;			/* [n][code_bytes] */
+	GrnFactor  *factors;		/* [n] */
+	GrnGrouped *rows;			/* [n], if cuts make the groups */
+	void	   *means;			/* workspace of grn_group_by_means() */
+} Space;
+
+GrnGroupTree
+grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by)
+{
+	GrnGroupTree tree = {.sampling = *by};
+
+	tree.sample = grn_take(a, (size_t) by->most * grn_group_dims(codec, grn_group_blocks(codec)), sizeof(float));
+	tree.codes = grn_take(a, PIECE, grn_code_bytes(codec->shape));
+	return tree;
+}
+
+static size_t
+plan(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
+{
+	GrnArena	a = grn_arena(workspace);
+
+	s->tree = grn_group_tree(&a, codec, &sampling);
+	s->tree.along = grn_take(&a, n, sizeof(float));
+	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
+	s->codes = grn_take(&a, n, grn_code_bytes(codec->shape));
+	s->factors = grn_take(&a, n, sizeof(GrnFactor));
+	s->rows = grn_take(&a, grn_group_has_means(codec) ? 0 : n, sizeof(GrnGrouped));
+	s->means = grn_take(&a, grn_group_means_bytes(codec, n, room), 1);
+	return grn_arena_bytes(&a);
+}
+
+size_t
+grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room)
+{
+	Space		s;
+
+	return plan(&s, codec, n, room, NULL);
+}
+
+/* Approximate number of rows of a group. */
+static uint32_t
+usual_rows(uint32_t room)
+{
+	return room - 1 - room / SLACK;
+}
+
+uint32_t
+grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room)
+{
+	uint32_t	usual = usual_rows(room);
+	uint64_t	planned = n;
+
+	if (grn_group_has_means(codec) && n >= LEAST_COPIED)
+		planned += n / 2;
+	planned = (planned + usual - 1) / usual;
+	return planned < n ? (uint32_t) planned : n;
+}
+
+uint64_t
+grn_rows_of_groups(const GrnCodec *codec, uint64_t groups, uint32_t room)
+{
+	uint64_t	planned = groups * usual_rows(room);
+	uint64_t	rows = planned / 3 * 2;
+
+	return grn_group_has_means(codec) && rows >= LEAST_COPIED ? rows : planned;
+}
+
+uint32_t
+grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room)
+{
+	uint32_t	groups = grn_groups(codec, n, room);
+
+	if (!grn_group_has_means(codec))
+		return n;
+	return (uint64_t) groups * room < 2 * (uint64_t) n ? groups * room : 2 * n;
+}
+
+/* ---- decoded rows ---- */
+
+int
+grn_group_blocks(const GrnCodec *codec)
+{
+	return codec->shape.dims[0] + codec->shape.dims[1] >= ENOUGH_DIMS ? 2 : GRN_CODE_BLOCKS;
+}
+
+uint32_t
+grn_group_dims(const GrnCodec *codec, int blocks)
+{
+	uint32_t	dims = 0;
+
+	if (grn_codes_exact(codec))
+		return codec->dim;
+	for (int b = 0; b < blocks; b++)
+		dims += codec->shape.dims[b];
+	return dims;
+}
+
+float
+grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x)
+{
+	const GrnCodec *codec = g->codec;
+	const uint8_t *code = g->codes + (size_t) node * grn_code_bytes(codec->shape);
+	float		length;
+
+	if (grn_codes_exact(codec))
+	{
+		/* a byte's highest bit first */
+		for (uint32_t j = 0; j < codec->dim; j++)
+			x[j] = (float) (code[j / 8] >> (7 - j % 8) & 1);
+		return 1;
+	}
+	length = grn_decode_head(codec, blocks, code, g->factors[node], x);
+	if (codec->kind == GRN_CODES_DIRECTIONS)
+		for (uint32_t j = 0; j < grn_group_dims(codec, blocks); j++)
+			x[j] = length * (x[j] + codec->mean_head[j]);
+	return length;
+}
+
+void
+grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, uint8_t *code,
+				 GrnFactor *factor)
+{
+	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
+	uint32_t	dims = grn_group_dims(codec, GRN_CODE_BLOCKS);
+
+	*factor = (GrnFactor) {0};
+	if (grn_codes_exact(codec))
+	{
+		/* each bit of the mean is the majority's */
+		for (uint32_t j = 0; j < dims; j++)
+			mean[j] = mean[j] > 0.5f;
+		(void) grn_pack_bits(mean, dims, code);
+		return;
+	}
+	for (uint32_t j = 0; j < dims && direction; j++)
+		mean[j] = length > 0 ? mean[j] / length - codec->mean_head[j] : 0;
+	/* the part outside the codec's directions averages out */
+	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims) + apart,
+					direction ? length / codec->length_unit : 0, code, factor);
+}
+
+/*
+ * The middle of a group of n rows, coded like a row.  An estimate from the code is about the
+ * distance of the rows' mean.  With Euclidean distances the estimate is larger by a part of the
+ * rows' spread.
+ */
+static void
+find_middle(const GrnGrouping *g, const uint32_t *rows, uint32_t n, uint8_t *code, GrnFactor *factor)
+{
+	uint32_t	dims = grn_group_dims(g->codec, GRN_CODE_BLOCKS);
+	float		mean[GRN_GROUP_DIMS] = {0};
+	float		x[GRN_GROUP_DIMS];
+	float		length = 0;
+	float		norm2 = 0;
+	float		apart = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		float		of_row = grn_group_decode(g, GRN_CODE_BLOCKS, rows[i], x);
+
+		length += of_row / (float) n;
+		norm2 += of_row * of_row / (float) n;
+		grn_dist->add_scaled(mean, 1, x, dims);
+	}
+	for (uint32_t j = 0; j < dims; j++)
+		mean[j] /= (float) n;
+	if (g->codec->kind == GRN_CODES_ROWS)
+		apart = SPREAD * fmaxf(norm2 - grn_dist->ip_f32(mean, mean, dims), 0);
+	grn_group_encode(g->codec, mean, length, apart, code, factor);
+}
+
+/* ---- cuts ---- */
+
+bool
+grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w)
+{
+	const float *far = sample[0];
+	const float share = 1 / (float) n;
+	bool		is_above[GRN_GROUP_SAMPLED];
+	float		most = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+	{
+		float		d = grn_dist->l2_f32(sample[0], sample[i], dims);
+
+		if (d > most)
+		{
+			most = d;
+			far = sample[i];
+		}
+	}
+	if (!(most > 0 && most < INFINITY))
+		return false;
+	for (uint32_t j = 0; j < dims; j++)
+		w[j] = far[j] - sample[0][j];
+	for (int step = 0; step < MEANS_STEPS; step++)
+	{
+		float		along[GRN_GROUP_SAMPLED];
+		float		middle = 0;
+		uint32_t	above = 0;
+		bool		same = step > 0;
+
+		for (uint32_t i = 0; i < n; i++)
+		{
+			along[i] = grn_dist->ip_f32(w, sample[i], dims);
+			/* dividing before adding avoids an overflow for long rows */
+			middle += along[i] * share;
+		}
+		for (uint32_t i = 0; i < n; i++)
+		{
+			bool		is = along[i] > middle;
+
+			same = same && is == is_above[i];
+			is_above[i] = is;
+			above += is;
+		}
+		if (above == 0 || above == n)
+			return step > 0;
+		if (same)
+			return true;
+		memset(sums, 0, 2 * (size_t) dims * sizeof(float));
+		for (uint32_t i = 0; i < n; i++)
+			grn_dist->add_scaled(sums + (size_t) is_above[i] * dims, 1, sample[i], dims);
+		memset(w, 0, dims * sizeof(float));
+		grn_dist->add_scaled(w, 1 / (float) above, sums + dims, dims);
+		grn_dist->add_scaled(w, -1 / (float) (n - above), sums, dims);
+	}
+	return true;
+}
+
+void
+grn_group_project(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n,
+				  float *w)
+{
+	const GrnCodec *codec = g->codec;
+	int			blocks = grn_group_blocks(codec);
+	size_t		bytes = grn_code_bytes(codec->shape);
+	uint32_t	dims = grn_group_dims(codec, blocks);
+	GrnCodeQuery query;
+	float		base = 0;
+
+	if (grn_codes_exact(codec))
+	{
+		for (uint32_t i = 0; i < n; i++)
+		{
+			grn_group_decode(g, blocks, rows[i].node, s->sample);
+			s->along[i] = grn_dist->ip_f32(w, s->sample, dims);
+		}
+		return;
+	}
+	if (codec->kind == GRN_CODES_DIRECTIONS)
+		base = grn_dist->ip_f32(w, codec->mean_head, dims);
+	memset(w + dims, 0, (grn_code_dims(codec->shape) - dims) * sizeof(float));
+	grn_code_query_head(codec, GRN_ESTIMATE_IP, base, w, &query);
+	for (uint32_t i = 0; i < n; i += PIECE)
+	{
+		uint32_t	count = n - i < PIECE ? n - i : PIECE;
+		GrnFactor	factors[PIECE];
+
+		for (uint32_t j = 0; j < count; j++)
+		{
+			factors[j] = g->factors[rows[i + j].node];
+			memcpy(s->codes + j * bytes, g->codes + rows[i + j].node * bytes, bytes);
+		}
+		grn_estimate(&query, s->codes, factors, count, s->along + i);
+	}
+}
+
+static void
+swap_rows(GrnGrouped *rows, float *along, uint32_t i, uint32_t j)
+{
+	GrnGrouped	row = rows[i];
+	float		x = along[i];
+
+	rows[i] = rows[j];
+	rows[j] = row;
+	along[i] = along[j];
+	along[j] = x;
+}
+
+/* Hoare's selection. */
+void
+grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
+{
+	uint32_t	low = 0;
+	uint32_t	high = n - 1;
+
+	/* NaN has no order */
+	for (uint32_t i = 0; i < n; i++)
+		if (along[i] != along[i])
+			along[i] = 0;
+	while (low < high)
+	{
+		float		pivot = along[low + (high - low) / 2];
+		uint32_t	i = low;
+		uint32_t	j = high;
+
+		for (;;)
+		{
+			while (along[i] < pivot)
+				i++;
+			while (along[j] > pivot)
+				j--;
+			if (i >= j)
+				break;
+			swap_rows(rows, along, i++, j--);
+		}
+		/* rows before i are at most the pivot, and rows from j + 1 on are at least the pivot */
+		if (k <= j)
+			high = j;
+		else
+			low = j + 1;
+		if (k == low)
+			return;
+	}
+}
+
+bool
+grn_group_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n,
+					float *w)
+{
+	int			blocks = grn_group_blocks(g->codec);
+	uint32_t	dims = grn_group_dims(g->codec, blocks);
+	const GrnGroupSampling *by = &s->sampling;
+	uint32_t	sampled = n / by->rows_each;
+	const float *sample[GRN_GROUP_SAMPLED];
+	float		sums[2 * GRN_GROUP_DIMS];
+
+	sampled = sampled < by->least ? by->least : sampled < by->most ? sampled : by->most;
+	sampled = sampled < n ? sampled : n;
+	for (uint32_t i = 0; i < sampled; i++)
+	{
+		float	   *x = s->sample + (size_t) i * dims;
+
+		grn_group_decode(g, blocks, rows[grn_random(g->seed, n, i) % n].node, x);
+		sample[i] = x;
+	}
+	return grn_group_apart(sample, sampled, dims, sums, w);
+}
+
+/* Cuts n rows: moves the k rows on one side to the front. */
+static void
+cut(const GrnGrouping *g, const GrnGroupTree *s, GrnGrouped *rows, uint32_t n, uint32_t k)
+{
+	float		w[GRN_GROUP_DIMS];
+
+	if (!grn_group_direction(g, s, rows, n, w))
+		return;
+	grn_group_project(g, s, rows, n, w);
+	grn_group_select(rows, s->along, n, k);
+}
+
+/* A part of the rows, to be cut into `groups` groups. */
+typedef struct Part
+{
+	uint32_t	first;
+	uint32_t	n;
+	uint32_t	first_group;
+	uint32_t	groups;
+} Part;
+
+void
+grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
+			  uint32_t *ends, uint32_t groups, uint32_t size)
+{
+	Part		parts[MOST_DEPTH];
+	uint32_t	waiting = 0;
+
+	parts[waiting++] = (Part) {0, n, 0, groups};
+	while (waiting > 0)
+	{
+		Part		part = parts[--waiting];
+		Part		less = {part.first, 0, part.first_group, part.groups / 2};
+
+		if (part.groups <= 1)
+		{
+			if (ends != NULL)
+				ends[part.first_group] = part.first + part.n;
+			continue;
+		}
+		if (g->poll != NULL)
+			g->poll(g->arg);
+		less.n = size > 0 ? less.groups * size : (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
+		cut(g, tree, rows + part.first, part.n, less.n);
+		/* push the larger part first, which keeps the stack small */
+		parts[waiting++] = (Part) {part.first + less.n, part.n - less.n, part.first_group + less.groups,
+								   part.groups - less.groups};
+		parts[waiting++] = less;
+	}
+}
+
+/*
+ * Copies the codes of n nodes side by side.  Each code is read a dozen times, and the codes of all
+ * nodes exceed a cache by far.  Rows are indices of these copies from here on.
+ */
+static GrnGrouping
+take_codes(const GrnGrouping *g, const Space *s, const uint32_t *nodes, uint32_t n)
+{
+	GrnGrouping own = *g;
+	size_t		bytes = grn_code_bytes(g->codec->shape);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		if (i + AHEAD < n)
+		{
+			__builtin_prefetch(g->codes + nodes[i + AHEAD] * bytes);
+			__builtin_prefetch(g->codes + nodes[i + AHEAD] * bytes + bytes - 1);
+			__builtin_prefetch(g->factors + nodes[i + AHEAD]);
+		}
+		memcpy(s->codes + i * bytes, g->codes + nodes[i] * bytes, bytes);
+		s->factors[i] = g->factors[nodes[i]];
+	}
+	own.codes = s->codes;
+	own.factors = s->factors;
+	return own;
+}
+
+/* Makes groups by cuts, without copies. */
+static void
+group_by_cuts(const GrnGrouping *g, const Space *s, uint32_t n, uint32_t *order, uint32_t *ends, uint32_t ngroups)
+{
+	for (uint32_t i = 0; i < n; i++)
+		s->rows[i] = (GrnGrouped) {i, 0};
+	grn_group_cut(g, &s->tree, s->rows, n, ends, ngroups, 0);
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = s->rows[i].node;
+	for (uint32_t i = 0; i < ngroups; i++)
+		s->own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
+}
+
+void
+grn_group_rows(const GrnGrouping *given, const uint32_t *nodes, uint32_t n, const GrnGroups *groups, void *workspace)
+{
+	uint32_t	ngroups = grn_groups(given->codec, n, given->room);
+	uint32_t   *ends = groups->ends;
+	GrnGrouping own;
+	const GrnGrouping *g = &own;
+	Space		s;
+
+	(void) plan(&s, given->codec, n, given->room, workspace);
+	own = take_codes(given, &s, nodes, n);
+	if (grn_group_has_means(g->codec))
+		grn_group_by_means(g, &s.tree, n, groups->order, ends, s.own, s.means);
+	else
+		group_by_cuts(g, &s, n, groups->order, ends, ngroups);
+	for (uint32_t i = 0; i < ngroups; i++)
+	{
+		if (g->poll != NULL && i % GROUPS_A_POLL == 0)
+			g->poll(g->arg);
+		find_middle(g, groups->order + (i > 0 ? ends[i - 1] : 0), s.own[i],
+					groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
+	}
+}

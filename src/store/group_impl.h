@@ -1,0 +1,98 @@
+/*
+ * group_impl.h - functions shared by group.c (cuts, middles), group_means.c (balanced k-means) and
+ * cut_order.c.
+ */
+#ifndef GRN_GROUP_IMPL_H
+#define GRN_GROUP_IMPL_H
+
+#include "memory/arena.h"
+#include "store/codec_impl.h"
+#include "store/estimate.h"
+#include "store/group.h"
+
+/* Maximum numbers of a decoded row, by which parts are cut and means are taken. */
+#define GRN_GROUP_DIMS (8 * GRN_MOST_OWN_BYTES)
+_Static_assert(GRN_GROUP_DIMS >= GRN_MAX_CODE_DIMS, "a decoded row has room");
+
+/* A row in a part. */
+typedef struct GrnGrouped
+{
+	uint32_t	node;			/* index of its code and factor */
+	uint32_t	rank;			/* for the caller's use */
+} GrnGrouped;
+
+/* The sample size of a cut: n / rows_each rows of a part of n, within limits. */
+#define GRN_GROUP_SAMPLED 1024	/* maximum sample size */
+typedef struct GrnGroupSampling
+{
+	uint32_t	least;
+	uint32_t	most;			/* at most GRN_GROUP_SAMPLED */
+	uint32_t	rows_each;
+} GrnGroupSampling;
+
+/* The workspace of cuts. */
+typedef struct GrnGroupTree
+{
+	GrnGroupSampling sampling;
+	float	   *sample;			/* [.][grn_group_dims()] */
+	float	   *along;			/* [n] positions of rows along the direction of the cut */
+	uint8_t    *codes;			/* [.][code_bytes] */
+} GrnGroupTree;
+
+/* Takes the workspace, except `along`, from an arena. */
+extern GrnGroupTree grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by);
+
+/*
+ * Sorts n rows into `groups` groups by a tree of cuts.  size: rows of each group except the last;
+ * 0: sizes differ by at most one.  ends: receives the end of each group, or NULL.
+ */
+extern void grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
+						  uint32_t *ends, uint32_t groups, uint32_t size);
+
+/*
+ * Computes the direction w [dims] between the two means of a sample of n rows, at most
+ * GRN_GROUP_SAMPLED.  sums: room for [2][dims].  Returns false if all rows are equal.
+ */
+extern bool grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w);
+
+/*
+ * The steps of a cut.  grn_group_direction(): computes the direction w [grn_group_dims()] in which
+ * two halves of a sample differ most; false if all rows are equal.  grn_group_project(): computes
+ * the positions of n rows along w [GRN_MAX_CODE_DIMS] in `along`; changes w.  grn_group_select():
+ * moves the k rows with the least positions to the front.
+ */
+extern bool grn_group_direction(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
+								uint32_t n, float *w);
+extern void grn_group_project(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
+							  uint32_t n, float *w);
+extern void grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k);
+
+/* Number of blocks of a code that cuts and k-means use. */
+extern int	grn_group_blocks(const GrnCodec *codec);
+/* Number of dimensions in the first blocks of a code. */
+extern uint32_t grn_group_dims(const GrnCodec *codec, int blocks);
+
+/*
+ * Decodes a row into x [grn_group_dims()], without the codec's mean.  Codes of directions include
+ * the mean, because rows of other lengths have other shares of the mean.  Returns the length as
+ * grn_decode_head() does.
+ */
+extern float grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x);
+
+/*
+ * Encodes a mean of decoded rows, [GRN_GROUP_DIMS] padded with zeroes, with the mean of their
+ * lengths; changes `mean`.  apart: term that the code adds to squared distances of rows.
+ */
+extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart,
+							 uint8_t *code, GrnFactor *factor);
+
+/*
+ * Puts n rows into groups by k-means, with copies.  order, ends: as in GrnGroups.  own [groups]
+ * receives the number of a group's rows without copies.  Only for Euclidean distances.
+ */
+extern bool grn_group_has_means(const GrnCodec *codec);
+extern size_t grn_group_means_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
+extern void grn_group_by_means(const GrnGrouping *g, const GrnGroupTree *tree, uint32_t n, uint32_t *order,
+							   uint32_t *ends, uint32_t *own, void *workspace);
+
+#endif							/* GRN_GROUP_IMPL_H */

@@ -1,0 +1,196 @@
+/*
+ * search.h - best-first search of the stored graph.
+ *
+ * Scans, inserts, vacuum's repair, the command line and tests share this search.  The search reads
+ * storage through GrnStore.visit(), which calls back while it holds a node's record.  The search
+ * holds no lock between visits.  The codes in a node's record give estimated distances of the
+ * node's neighbors, and the stored vector gives the node's exact distance in the same visit.
+ * Candidates are expanded in the order of estimates; results are sorted by exact distance.
+ */
+#ifndef GRN_SEARCH_H
+#define GRN_SEARCH_H
+
+#include <math.h>
+
+#include "store/estimate.h"
+#include "store/filter.h"
+
+/*
+ * Reads the record of node id and calls fn(arg, rec, vec).  rec is the record's hot part.  vec is
+ * the whole own vector: it lies behind rec if the record fits a page, otherwise the store gathers
+ * it from several pages.  Returns false without calling fn if the id is an empty slot, which a
+ * stale link may name.  May longjmp.
+ */
+typedef void (*GrnVisitFn) (void *arg, const GrnRecord *rec, const void *vec);
+/* Changes the edges of a record, of which rec is the hot part. */
+typedef void (*GrnEditFn) (void *arg, GrnRecord *rec);
+#define GRN_MAX_AHEAD 32
+
+typedef struct GrnStore
+{
+	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
+	/* optional, not for searches: calls fn(arg, rec) and keeps what fn changes; id must be a node */
+	void		(*edit) (struct GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
+	/* true while the search reads rows without their neighbors; set by the search for a run */
+	bool		skips_neighbors;
+	/*
+	 * optional, for filters with has(): may[i] = may a row of the node pass?  The store reads no more
+	 * than the rows' addresses.
+	 */
+	void		(*test) (struct GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_t count,
+						 bool *may);
+	/* optional: the search will visit these ids soon, in this order */
+	void		(*prefetch) (struct GrnStore *self, const uint32_t *ids, uint32_t count);
+	/*
+	 * Number of ids that the search may prefetch before it visits them, while visits wait for a
+	 * disk; at most GRN_MAX_AHEAD.  0: a prefetch only brings a few records into the processor's
+	 * cache.  The store may change this field at any time.
+	 */
+	uint32_t	ahead;
+	/* memory until the search ends; never NULL (the store reports the error or aborts) */
+	void	   *(*alloc) (struct GrnStore *self, size_t bytes);
+	void		(*free) (struct GrnStore *self, void *p);
+} GrnStore;
+
+/*
+ * Copies the first bytes of a record's hot part to rec [bytes], sizeof(GrnRecord) or more, and the
+ * row to x [dim] unless x is NULL.  Returns false for an empty slot.
+ */
+extern bool grn_read_record(GrnStore *store, const GrnLayout *l, uint32_t id, GrnRecord *rec, size_t bytes,
+							float *x);
+
+/* A node that the search expanded. */
+typedef struct GrnFound
+{
+	float		distance;		/* exact for the stored vector: grn_compare(), or with by_row the
+								 * squared distance in the graph's space */
+	float		error;			/* GrnRecord.error */
+	uint32_t	id;
+	uint16_t	version;
+	uint8_t		state;			/* GRN_NODE in all results */
+	uint8_t		ntids;
+	uint32_t	next;			/* first record of the chain of further TIDs */
+	uint32_t	tids;			/* offset into grn_search_tids(), counted in TIDs */
+	uint32_t	kept;			/* with keep_vectors: for grn_search_vector() */
+	float		norm2;			/* with norms: the squared length of the row */
+} GrnFound;
+
+/* The contrast (GrnContrast) of two distances, or of two inner products; 0: not known. */
+static inline float
+grn_contrast(float nearer, float farther)
+{
+	return nearer * farther > 0 ? fabsf(logf(farther / nearer)) : 0;
+}
+
+typedef struct GrnSearchParams
+{
+	const GrnLayout *layout;
+	const GrnCodec *codec;		/* without codes neighbors are visited for exact distances; NULL is
+								 * then allowed unless by_row */
+	const GrnMetricInfo *metric;
+	uint32_t	ef;				/* size of the candidate list (beam width), >= 1 */
+	uint32_t	ef_exact;		/* with codes: a run finds what a search by exact distances finds
+								 * with so many candidates, nearly (search.c); 0: ef alone counts */
+	uint32_t	wanted;			/* with ef_exact: number of nearest rows, at most ef_exact, that
+								 * errors of estimates should not hide; 0: a quarter of ef_exact */
+	bool		resumable;		/* keep candidates that fall off the list, for further runs */
+	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
+	bool		keep_vectors;	/* keep vectors and neighbor lists of expanded nodes (for inserts) */
+	bool		norms;			/* GrnFound.norm2 is wanted */
+	bool		skip_killed;	/* ignore the TIDs of records with GRN_KILLED */
+	bool		by_row;			/* q is a row: distances are in the graph's space */
+	uint32_t	dead_limit;		/* dead nodes that one run may visit; 0: no limit */
+	uint64_t	wasted_limit;	/* visits of dead nodes and free slots, over all runs, that end the
+								 * search; 0: no limit */
+	uint64_t	max_visits;		/* visits that end a search among nodes that are dead or fail the
+								 * filter; 0: no limit */
+	uint32_t	tests_per_visit;	/* tests of rows' addresses that count as a visit towards
+									 * max_visits; 0: tests do not count */
+	const GrnFilter *filter;	/* only rows that pass are found; NULL: all rows pass.  Kept by
+								 * reference */
+	double		share;			/* with filter: estimated share of rows that pass, > 0 */
+	bool		closed;			/* with codes: visit only the rows given to grn_search_listed(),
+								 * not their neighbors */
+	const GrnCodeQuery *code_query; /* the query prepared for estimates by another search; or NULL */
+	uint32_t	nearest;		/* closed searches with groups: see grn_search_settled(); 0: never
+								 * settled */
+	uint32_t	patience;
+} GrnSearchParams;
+
+typedef struct GrnSearch GrnSearch;
+
+/*
+ * Starts a search for q: [dim] floats, kept by reference until grn_search_end().  A caller may
+ * abandon a search at any time, because the store owns all its memory.
+ */
+extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *store,
+								   const float *q);
+
+/* Offers `count` entry points, with their codes if the index has codes. */
+extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							   const GrnFactor *factors, uint32_t count);
+
+/* Offers a closed search the coded rows with wanted[i]; NULL: all `count` rows. */
+extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							  const GrnFactor *factors, const bool *wanted, uint32_t count);
+
+/*
+ * Tells a closed search which groups of rows exist (group.h): an id and the code of the group's
+ * middle for each.  next_group() removes and returns the id of the group with the nearest middle,
+ * or GRN_INVALID_ID if none is left.
+ */
+extern void grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							  const GrnFactor *factors, uint32_t count);
+extern uint32_t grn_search_next_group(GrnSearch *s);
+/*
+ * True if the groups not yet taken are unlikely to hold one of the p.nearest nearest rows.  The
+ * condition: of the rows offered since the first group was taken, the last fifth, and at least
+ * p.patience rows, have brought no nearer row.
+ */
+extern bool grn_search_settled(const GrnSearch *s);
+extern bool grn_search_has_groups(const GrnSearch *s);
+extern uint32_t grn_search_patience(const GrnSearch *s);
+
+/*
+ * With a filter and codes: offers those rows of a sample of the index as candidates.  All
+ * signatures in the sample must pass the filter.
+ */
+extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
+							  const GrnFactor *factors, uint32_t count);
+
+/* The query prepared for estimates.  The index must have codes. */
+extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
+
+/*
+ * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n) are the nodes
+ * expanded by this call, sorted by exact distance.
+ *
+ * A following call resumes the search, with room for ef more candidates.  The call returns 0 if no
+ * candidate is left, or if memory_limit, max_visits or wasted_limit is reached
+ * (grn_search_truncated() is then true).
+ *
+ * Nodes without rows do not count among the ef and are not reported.  The search follows their
+ * edges while it also finds live nodes.  Where dead nodes are many, the search defers their
+ * expansion: unexpanded entry points and rejected candidates come first.
+ */
+extern uint32_t grn_search_run(GrnSearch *s);
+extern const GrnFound *grn_search_found(const GrnSearch *s);
+extern const uint8_t *grn_search_tids(const GrnSearch *s);	/* [.] of GRN_TID_BYTES each */
+extern const void *grn_search_vector(const GrnSearch *s, uint32_t found_index);
+/* code, signature (behind the code) and factor of an expanded node (keep_vectors) */
+extern const uint8_t *grn_search_code(const GrnSearch *s, uint32_t found_index,
+									  GrnFactor *factor);
+/* the neighbors of an expanded node at its visit (keep_vectors) */
+extern const uint32_t *grn_search_list(const GrnSearch *s, uint32_t found_index, uint32_t *count);
+extern bool grn_search_truncated(const GrnSearch *s);	/* ended by a limit */
+/*
+ * With a filter: true if the last run gave up on failing candidates that are nearer to the query
+ * than its results.  The filter then selects rows far from the query, and a list of the passing
+ * rows serves better.
+ */
+extern bool grn_search_dry(const GrnSearch *s);
+extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
+extern uint64_t grn_search_wasted(const GrnSearch *s);	/* visits that count toward wasted_limit */
+extern void grn_search_end(GrnSearch *s);
+
+#endif							/* GRN_SEARCH_H */

@@ -1,0 +1,84 @@
+/*
+ * search_set.c - the memory of a search, and its set of ids of visited or expanded nodes.
+ */
+#include "store/search_impl.h"
+
+void
+grn_grow(GrnSearch *s, void *p, size_t size, size_t used, size_t need, size_t *room)
+{
+	void	  **array = p;
+	size_t		grown = *room * 2 > need ? *room * 2 : need;
+	void	   *bigger;
+
+	bigger = s->store->alloc(s->store, grown * size);
+	if (used > 0)
+		memcpy(bigger, *array, used * size);
+	if (*array != NULL)
+		s->store->free(s->store, *array);
+	*array = bigger;
+	*room = grown;
+}
+
+/* Bytes of the state that grows from run to run.  Results of one run are not counted. */
+static size_t
+search_bytes(const GrnSearch *s)
+{
+	const Failing *f = &s->failing;
+
+	return (s->rejected.heap.room + s->groups.near.room + s->dead.deferred.room + f->heap.room +
+			f->far.room + f->size) * sizeof(Key) +
+		(s->closed.rows.room + s->groups.middles.room) * (sizeof(float) + sizeof(uint32_t)) +
+		((size_t) s->set.size + s->groups.noted.size + f->tested.size) * (s->codes ? 4 : 8) +
+		s->rejected.nids * 4 + s->known.room * sizeof(Node) + s->known.links_room * 4 +
+		(s->codes ? 0 : s->copies.tids_room * GRN_TID_BYTES + kept_bytes(s) * s->copies.vectors_room);
+}
+
+bool
+grn_exceeds_memory(const GrnSearch *s, size_t more)
+{
+	return s->p.memory_limit > 0 && search_bytes(s) + more > s->p.memory_limit;
+}
+
+void
+grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size)
+{
+	IdSet		old = *set;
+
+	*set = (IdSet) {NULL, NULL, size, old.used};
+	set->ids = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
+	memset(set->ids, 0xFF, (size_t) size * sizeof(uint32_t));
+	if (!s->codes)
+		set->nodes = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
+	for (uint32_t i = 0; i < old.size; i++)
+		if (old.ids[i] != GRN_INVALID_ID)
+		{
+			uint32_t	to = set_slot(set, old.ids[i]);
+
+			set->ids[to] = old.ids[i];
+			if (!s->codes)
+				set->nodes[to] = old.nodes[i];
+		}
+	if (old.ids != NULL)
+		s->store->free(s->store, old.ids);
+	if (old.nodes != NULL)
+		s->store->free(s->store, old.nodes);
+}
+
+bool
+grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node)
+{
+	uint32_t	i = set_slot(set, id);
+
+	if (set->ids[i] == id)
+		return false;
+	if ((set->used + 1) * 2 > set->size)
+	{
+		grn_set_resize(s, set, set->size * 2);
+		i = set_slot(set, id);
+	}
+	set->ids[i] = id;
+	if (!s->codes)
+		set->nodes[i] = node;
+	set->used++;
+	return true;
+}
