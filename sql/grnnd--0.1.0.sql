@@ -82,7 +82,7 @@ BEGIN
 		('halfvec_l1_ops', '', '%s.halfvec', '<+>', 'grnnd_internal_type_halfvec', 'grnnd_internal_metric_l1'),
 		('bit_hamming_ops', 'DEFAULT', 'pg_catalog.bit', '<~>', 'grnnd_internal_type_bit', 'grnnd_internal_metric_hamming'),
 		('bit_jaccard_ops', '', 'pg_catalog.bit', '<%>', 'grnnd_internal_type_bit', 'grnnd_internal_metric_jaccard'),
-		-- Rows have stand-ins here: the metric is that of stand-ins, the operator is exact.
+		-- By inner product the graph of sparse rows is by products themselves.
 		('sparsevec_l2_ops', 'DEFAULT', '%s.sparsevec', '<->', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_l2'),
 		('sparsevec_ip_ops', '', '%s.sparsevec', '<#>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_ip_angles'),
 		('sparsevec_cosine_ops', '', '%s.sparsevec', '<=>', 'grnnd_internal_type_sparsevec', 'grnnd_internal_metric_cosine'),

@@ -10,7 +10,7 @@
 #include "access/genam.h"
 #include "nodes/execnodes.h"
 
-/* ---- build/build.c ---- */
+/* ---- create/build.c; grnnd_buildphasename() is in create/progress.c ---- */
 
 extern IndexBuildResult *grnnd_build(Relation heap, Relation index, IndexInfo *info);
 extern void grnnd_buildempty(Relation index);
@@ -22,7 +22,7 @@ extern bool grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointe
 						 Relation heap, IndexUniqueCheck unique, bool unchanged,
 						 IndexInfo *info);
 
-/* ---- scan.c ---- */
+/* ---- scan/scan.c ---- */
 
 extern IndexScanDesc grnnd_beginscan(Relation index, int nkeys, int norderbys);
 extern void grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
@@ -39,7 +39,7 @@ extern IndexBulkDeleteResult *grnnd_bulkdelete(IndexVacuumInfo *info,
 extern IndexBulkDeleteResult *grnnd_vacuumcleanup(IndexVacuumInfo *info,
 												  IndexBulkDeleteResult *stats);
 
-/* ---- cost.c (options.h and opclass.h declare the other callbacks) ---- */
+/* ---- scan/cost.c (options.h and opclass.h declare the other callbacks) ---- */
 
 struct PlannerInfo;
 struct IndexPath;
@@ -49,15 +49,14 @@ extern void grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 							   double *pages);
 /*
  * The cost of a search among the rows of a bitmap.  path: the index path in the order of
- * distances;
- * heap: the planner's own path for the bitmap.  Returns false if the index does not have the
- * rows that the conditions want.
+ * distances; heap: the planner's own path for the bitmap.  Returns false if the index does not have
+ * the rows that the conditions want.
  */
 struct BitmapHeapPath;
 extern bool grnnd_bitmap_cost(struct PlannerInfo *root, struct IndexPath *path, struct BitmapHeapPath *heap,
 							  Cost *startup, Cost *total);
 
-/* ---- first_rows.c ---- */
+/* ---- scan/first_rows.c ---- */
 
 /* How a query uses rows in the order of distance, some of which are missing. */
 typedef enum GrnndFirstRows

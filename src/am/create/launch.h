@@ -60,7 +60,10 @@ extern PGDLLEXPORT void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
 extern PGDLLEXPORT void grnnd_builder_packed(GrnndBuilder *builder, uint64 first, uint64 n, GrnForm form);
 /* Sends the connection string for the host that builds (GrnBuildSpec.remote), and clears it. */
 extern void grnnd_builder_connect(GrnndBuilder *builder, char *connection);
-/* Sends BUILD and waits for the result, which is grnnd_builder_begin() and await_end(). */
+/*
+ * Sends BUILD and waits for the result, which is grnnd_builder_begin() and then
+ * grnnd_builder_await_end().
+ */
 extern PGDLLEXPORT void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
 extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT is written. */

@@ -3,11 +3,11 @@
  *
  * The start-up cost is the cost of one search, which visits about ef_search records and a short
  * path to these.  A scan that ranks rows by values of the table (rerank.c) also pays for reading
- * the rows, TOAST included: of stand-ins ef_search rows before the first row, of rounded rows
- * somewhat more than the executor reads anyway.  The total cost is the cost of returning all rows.
- * Each row costs the visits by which the search stays ahead.  The planner takes the share of the
- * total that LIMIT and filters ask for.  The end of a long scan, which reads the rest in order
- * (scan_rest.c), is cheaper, but another plan serves a query better that needs the rest.
+ * the rows, TOAST included: somewhat more rows than the executor reads anyway.  The total cost is
+ * the cost of returning all rows.  Each row costs the visits by which the search stays ahead.  The
+ * planner takes the share of the total that LIMIT and filters ask for.  The end of a long scan,
+ * which reads the rest in order (scan_rest.c), is cheaper, but another plan serves a query better
+ * that needs the rest.
  *
  * Conditions on filter columns let a share of the rows pass.  Without signatures a search makes the
  * same visits as without conditions, and the planner scales the price of a row by the share, as for
@@ -405,8 +405,8 @@ visits_of(const Shape *shape, double expansions)
 }
 
 /*
- * Returns the ef to which a scan that knows LIMIT widens the search (scan.c).  0: the scan does not
- * know LIMIT, or a condition that the index does not test may make the scan go on.
+ * Returns the ef to which a scan that knows LIMIT widens the search (scan_width.c).  0: the scan
+ * does not know LIMIT, or a condition that the index does not test may make the scan go on.
  */
 static double
 known_width(const PlannerInfo *root, const IndexPath *path, const Shape *shape)

@@ -1,13 +1,13 @@
 /*
- * rerank.c - exact distances from the table, for indexes with rounded rows or stand-ins.
+ * rerank.c - exact distances from the table, for indexes with rounded rows.
  *
  * The search orders nodes by their stored vectors.  A bound tells the least distance that the row
- * may have: certainly, or likely (GrnFormInfo.deviations, GrnndType.likely_bound).  Nodes wait in
- * `unread` in the order of their bounds.  When a node is read, each row that the snapshot sees
- * becomes a candidate in results.heap with the value of the operator's own function.  The nearest
- * candidate may be returned as soon as no unread node has a smaller bound, so the number of wanted
- * rows need not be known.  All other steps, above all the lead of the search, are as in other
- * scans (scan.c).
+ * may have: certainly, or likely (GrnFormInfo.deviations).  Nodes wait in `unread` in the order of
+ * their bounds.  When a node is read, each row that the snapshot sees becomes a candidate in
+ * results.heap with the value of the operator's own function.  The nearest candidate may be
+ * returned as soon as no unread node has a smaller bound, so the number of wanted rows need not be
+ * known.  All other steps, above all the lead of the search, are as in other scans (scan_search.c,
+ * scan_width.c).
  *
  * The executor could sort the rows by certain bounds (xs_recheckorderby).  But the executor would
  * then not know the rows' places in the table, and could not lock rows for SELECT ... FOR UPDATE.

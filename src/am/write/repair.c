@@ -1,8 +1,8 @@
 /*
  * repair.c - takes dead nodes out of the graph.
  *
- * First every live node is made reachable over live nodes alone, by edges that are only added
- * (connect_all): before any node dies, and again for later changes. Then a pass over all pages
+ * First every live node is made reachable over live nodes alone, by new edges: before any node dies
+ * (grnnd_prepare), and again for later changes (connect_all). Then a pass over all pages
  * drops the edges to dead nodes and fills the free room from the dead nodes' own neighbors
  * (fix_page). Nodes that still have few neighbors search for new neighbors (enrich). In this
  * order an interruption leaves every row reachable.

@@ -9,7 +9,8 @@
  * 5. Vacuum waits for inserts that began before, because an insert may have chosen a node that has
  *    died since. A later insert sees that the node is dead, and makes no edge to the node.
  * 6. repair.c takes the dead nodes out of the graph (another pass).
- * 7. Dead nodes and empty chained records are freed.
+ * 7. vacuum_lists.c takes rows of dead nodes, and stale rows, out of the lists of values.
+ * 8. Dead nodes and empty records of chains and lists are freed.
  *
  * Searches need not pass through dead nodes, because step 2 comes before step 3. So after a vacuum
  * that ends early, searches visit few dead nodes.
