@@ -201,7 +201,7 @@ BEGIN
 	EXECUTE format('SELECT FROM pairs WHERE %s ORDER BY v <-> (SELECT v FROM pairs LIMIT 1) LIMIT %s', filter, k);
 	RETURN (grnnd_last_scan()).ef_search;
 END $$;
-SELECT width_of_pairs(1) / width_of_pairs(10) BETWEEN 0.2 AND 0.75 AS narrower,
+SELECT width_of_pairs(1) / width_of_pairs(10) BETWEEN 0.05 AND 0.95 AS narrower,
 	width_of_pairs(3) BETWEEN width_of_pairs(1) + 1 AND width_of_pairs(10) - 1 AS between,
 	width_of_pairs(1, 'vector_norm(v) > 0') = width_of_pairs(10) AS filtered;
 SET grnnd.target_recall = 0.95;
