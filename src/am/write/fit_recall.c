@@ -19,10 +19,7 @@
 
 #include <math.h>
 
-#include "access/generic_xlog.h"
 #include "access/table.h"
-#include "portability/instr_time.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -44,10 +41,6 @@
 #define MOST_QUERIES 400
 #define MULTIPLICATIONS 2e9
 #define DRAWS 8					/* random ids for each query */
-/* A build measures this many queries first, and then as many as its share of time allows. */
-#define BUILD_FIRST 8
-#define BUILD_SHARE 0.04
-#define BUILD_LEAST_SECONDS 0.03
 /*
  * Every fourth query runs at all widths; the rest run until they have found their nearest 10. Of
  * the fewer queries of scans all run at all widths.
@@ -98,10 +91,8 @@ typedef struct Measure
 	FitRows    *rows;			/* NULL: stored vectors suffice */
 	uint32		most;			/* nearest rows kept for each query */
 	uint32		wide_every;		/* WIDE_EVERY or 1 */
-	uint32		first;			/* number of the first query of this round */
-	uint32		nqueries;		/* queries of all rounds */
+	uint32		nqueries;
 	TestQuery	queries[MOST_QUERIES];
-	uint64		draws;			/* ids drawn */
 	uint32		drawn;			/* slots read */
 	uint32		nfree;			/* free slots among these */
 	uint32		id;				/* id of the record being visited */
@@ -160,19 +151,18 @@ is_free(Fit *f, uint32 id)
 	return result;
 }
 
-/* Draws more nodes at random, each once, but no entry points: searches need them. */
+/* Draws n nodes at random, each once, but no entry points: searches need them. */
 static void
-draw(Measure *m, const GrnndEntries *entries, uint32 more)
+draw(Measure *m, const GrnndEntries *entries, uint32 n)
 {
 	Fit		   *f = m->f;
-	uint32		want = Min(m->nqueries + more, MOST_QUERIES);
-	float	   *rows = palloc_extended((Size) more * f->ix.meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
+	float	   *rows = palloc_extended((Size) n * f->ix.meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 
-	for (uint64 end = m->draws + (uint64) more * DRAWS; m->draws < end && m->nqueries < want; m->draws++)
+	for (uint64 i = 0; i < (uint64) n * DRAWS && m->nqueries < n; i++)
 	{
 		bool		known = false;
 
-		m->id = (uint32) (grn_random(f->ix.meta.params.seed, f->limit, m->draws) % f->limit);
+		m->id = (uint32) (grn_random(f->ix.meta.params.seed, f->limit, i) % f->limit);
 		for (uint32 j = 0; j < m->nqueries; j++)
 			known |= m->queries[j].id == m->id;
 		for (uint32 j = 0; j < entries->count; j++)
@@ -182,7 +172,7 @@ draw(Measure *m, const GrnndEntries *entries, uint32 more)
 		grnnd_fit_check_interrupts(f);
 		m->drawn++;
 		m->nfree += is_free(f, m->id);
-		m->queries[m->nqueries].x = rows + (Size) (m->nqueries - m->first) * f->ix.meta.dim;
+		m->queries[m->nqueries].x = rows + (Size) m->nqueries * f->ix.meta.dim;
 		(void) f->store.base.visit(&f->store.base, m->id, take_query, m);
 	}
 }
@@ -224,7 +214,7 @@ make_ready(Measure *m)
 	/* prepared queries of sparse rows are large */
 	if (grn_form(l->form)->sparse)
 		return;
-	for (uint32 i = m->first; i < m->nqueries && bytes > 0; i++)
+	for (uint32 i = 0; i < m->nqueries && bytes > 0; i++)
 	{
 		TestQuery  *q = &m->queries[i];
 
@@ -264,7 +254,7 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 	/* a record without TIDs of its own has a chain; such records are skipped if rows are read */
 	if (rec->state != GRN_NODE || (m->rows != NULL && rec->ntids == 0))
 		return;
-	for (uint32 i = m->first; i < m->nqueries; i++)
+	for (uint32 i = 0; i < m->nqueries; i++)
 	{
 		TestQuery  *q = &m->queries[i];
 
@@ -300,9 +290,9 @@ read_nearest(Measure *m, TestQuery *q)
 static void
 read_all_nearest(Measure *m)
 {
-	uint32		n = m->first;
+	uint32		n = 0;
 
-	for (uint32 i = m->first; i < m->nqueries; i++)
+	for (uint32 i = 0; i < m->nqueries; i++)
 	{
 		grnnd_fit_check_interrupts(m->f);
 		if (read_nearest(m, &m->queries[i]))
@@ -312,6 +302,13 @@ read_all_nearest(Measure *m)
 }
 
 /* ---- searches ---- */
+
+/* A distance, or more by the rounding of searches that compare a sparse row in another order. */
+static float
+rounded_up(float d)
+{
+	return d + fabsf(d) * 1e-5f;
+}
 
 /* Returns how many of the k nearest were found; *first: whether the nearest was. */
 static uint32
@@ -338,8 +335,8 @@ hits(const Measure *m, const TestQuery *q, const GrnSearch *s, uint32 nfound, ui
 		if (found[i].id != q->id)
 		{
 			taken++;
-			count += found[i].distance <= q->nearest[k - 1];
-			*first |= found[i].distance <= q->nearest[0];
+			count += found[i].distance <= rounded_up(q->nearest[k - 1]);
+			*first |= found[i].distance <= rounded_up(q->nearest[0]);
 		}
 	return count;
 }
@@ -424,33 +421,22 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 	f->store.absent = NULL;
 }
 
-static double
-seconds_since(instr_time start)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, start);
-	return INSTR_TIME_GET_DOUBLE(now);
-}
-
 /*
- * Measures with this many more queries, at the cost of one reading of all records. sampled: with
- * queries of scans instead, if there are enough.
+ * Measures with n nodes, or with queries of scans instead if there are enough, at the cost of one
+ * reading of all records.
  */
 static void
-measure_round(Measure *m, const GrnndEntries *entries, uint32 more, bool sampled, Outcome *sums)
+measure_queries(Measure *m, const GrnndEntries *entries, uint32 n, Outcome *sums)
 {
 	Fit		   *f = m->f;
 
-	m->first = m->nqueries;
-	draw(m, entries, more);
+	draw(m, entries, n);
 	if (m->nfree > MOST_FREE * m->drawn)
 	{
 		m->nqueries = 0;
 		return;
 	}
-	sums->sampled = sampled && take_sampled(m);
+	sums->sampled = take_sampled(m);
 	make_ready(m);
 	for (m->id = 0; m->id < f->limit; m->id++)
 	{
@@ -460,7 +446,7 @@ measure_round(Measure *m, const GrnndEntries *entries, uint32 more, bool sampled
 	}
 	if (m->rows != NULL)
 		read_all_nearest(m);
-	for (uint32 i = m->first; i < m->nqueries; i++)
+	for (uint32 i = 0; i < m->nqueries; i++)
 	{
 		grnnd_fit_check_interrupts(f);
 		search(m, i, entries, sums);
@@ -495,11 +481,11 @@ queries_worth(const Outcome *sums, uint32 n)
 }
 
 /*
- * Measures the curve of recall; the curve has no queries if recall cannot be measured. seconds:
- * time limit; 0: MULTIPLICATIONS decide. *free: the share of free slots.
+ * Measures the curve of recall; the curve has no queries if recall cannot be measured. *free: the
+ * share of free slots.
  */
 static void
-measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
+measure(Fit *f, bool by_rows, Outcome *out, double *free)
 {
 	GrnRecallCurve *curve = &out->curve;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall",
@@ -508,25 +494,14 @@ measure(Fit *f, bool by_rows, double seconds, Outcome *out, double *free)
 	Measure    *m = palloc0(sizeof(Measure));
 	GrnndEntries *entries;
 	double		room = MULTIPLICATIONS / ((double) f->limit * f->ix.meta.dim);
-	instr_time	start;
 
-	INSTR_TIME_SET_CURRENT(start);
 	memset(out, 0, sizeof(*out));
 	m->f = f;
 	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
 	m->wide_every = WIDE_EVERY;
 	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
-	if (seconds <= 0)
-		measure_round(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), true, out);
-	else
-		measure_round(m, entries, BUILD_FIRST, false, out);
-	if (seconds > 0 && m->nqueries > 0)
-	{
-		room = (seconds / Max(seconds_since(start), 1e-6) - 1) * m->nqueries;
-		if (room >= 1)
-			measure_round(m, entries, (uint32) Min(room, MOST_QUERIES - m->nqueries), false, out);
-	}
+	measure_queries(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
 	if (by_rows)
 		grnnd_fit_rows_end(m->rows);
 	if (m->nqueries > 0)
@@ -560,7 +535,7 @@ grnnd_fit_measure(Fit *f)
 
 	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
 		return false;
-	measure(f, by_rows, 0, &out, &free);
+	measure(f, by_rows, &out, &free);
 	grnnd_query_sample_done(&f->ix.meta);
 	if (out.curve.queries == 0)
 		return false;
