@@ -169,7 +169,7 @@ begin(const GrnWireBegin *wire)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the two servers' pages are of different sizes"),
 				 errhint("Build on a server that was configured with the same block size.")));
-	if (metric == NULL || form == NULL || (form->numbers == GRN_NUMBERS_NONE && !form->sparse) ||
+	if (metric == NULL || form == NULL || form->numbers == GRN_NUMBERS_NONE ||
 		spec.dim < 1 || spec.dim > form->max_dim ||
 		spec.row_bytes != grn_row_bytes((GrnForm) spec.form, metric->embedding, spec.dim) ||
 		spec.attr_bytes > GRN_MAX_ATTR_BYTES || spec.sig_bytes > GRN_MAX_SIG_BYTES ||
@@ -195,8 +195,6 @@ begin(const GrnWireBegin *wire)
 	spec.may_move = 0;			/* rows of the other host do not move */
 	spec.patience = 0;
 	grnnd_set_devices(&spec);
-	if (form->sparse)
-		spec.device = GRN_DEVICE_CPU;
 	spec.threads = serve_threads > 0 ? serve_threads : Max(max_worker_processes, 1);
 	spec.work_limit = 0;
 	memset(spec.segment_max, 0, sizeof(spec.segment_max));

@@ -167,6 +167,17 @@ grn_sparse_check(const void *row, size_t words)
 	return NULL;
 }
 
+void
+grn_sparse_load(const void *row, size_t words, void *out)
+{
+	GrnSparseHead head;
+
+	memcpy(out, row, words * sizeof(float));
+	memcpy(&head, out, sizeof(head));
+	head.count = (uint16_t) row_of(row, words).count;
+	memcpy(out, &head, sizeof(head));
+}
+
 float
 grn_sparse_error(const void *row)
 {
@@ -213,12 +224,16 @@ void
 grn_sparse_normalize(uint8_t *row, size_t words, double norm)
 {
 	GrnSparseHead head;
+	Row			r = row_of(row, words);
+	float	   *values = (float *) r.values;
 
-	(void) words;
+	/* a scale of 1 / norm would be out of the range of floats for some rows */
+	for (uint32_t i = 0; i < r.count; i++)
+		values[i] = (float) (values[i] / norm);
 	memcpy(&head, row, sizeof(head));
-	head.norm2 = (float) (stored_norm2(row) / (norm * norm));
-	head.scale = (float) (head.scale / norm);
-	head.error = (float) (head.error / norm) * (head.error > 0 ? ERROR_SURPLUS : 1);
+	head.norm2 = (float) stored_norm2(row);
+	if (head.error > 0)
+		head.error = fmaxf((float) (head.error / norm) * ERROR_SURPLUS, FLT_MIN);
 	memcpy(row, &head, sizeof(head));
 }
 
@@ -252,8 +267,8 @@ grn_sparse_ip(const float *a, const uint8_t *b, size_t words)
 static inline float
 next_difference(const Row *x, float sx, uint32_t *i, const Row *y, float sy, uint32_t *j)
 {
-	uint32_t	c = *i < x->count ? column_of(x, *i) : UINT32_MAX;
-	uint32_t	d = *j < y->count ? column_of(y, *j) : UINT32_MAX;
+	uint64_t	c = *i < x->count ? column_of(x, *i) : UINT64_MAX;
+	uint64_t	d = *j < y->count ? column_of(y, *j) : UINT64_MAX;
 	float		e = 0;
 
 	if (c <= d)
@@ -386,6 +401,7 @@ grn_sparse_query(const void *row, GrnSparseQuery *query)
 	query->row = row;
 	query->count = r.count;
 	query->norm2 = 0;
+	query->lost2 = lost2(&r, 1);
 	query->columns = r.narrow == NULL ? 0 : r.count > 0 ? r.narrow[r.count - 1] + 1u : 1;
 	memset(query->dense, 0, (query->columns + 1) * sizeof(float));
 	for (uint32_t i = 0; i < r.count; i++)
@@ -449,7 +465,7 @@ grn_sparse_query_l2(const GrnSparseQuery *query, const void *row, size_t words)
 		both += q != 0;
 	}
 	shared = both == query->count || shared > query->norm2 ? query->norm2 : shared;
-	return sums[0] + sums[1] + (sums[2] + sums[3]) + (float) (query->norm2 - shared + lost2(&r, 1));
+	return sums[0] + sums[1] + (sums[2] + sums[3]) + (float) (query->norm2 - shared + query->lost2 + lost2(&r, 1));
 }
 
 float

@@ -40,6 +40,12 @@ extern bool grn_sparse_store(const int32_t *columns, const float *values, size_t
 /* Returns NULL for a sound row read from disk, else a static string that names the damage. */
 extern const char *grn_sparse_check(const void *row, size_t words);
 
+/*
+ * Copies a row read from disk.  All functions may read the copy, whatever the bytes are: a count of
+ * more elements than `words` words have becomes 0.
+ */
+extern void grn_sparse_load(const void *row, size_t words, void *out);
+
 /* Returns |x - stored x|, rounded up. */
 extern GRN_EXPORT float grn_sparse_error(const void *row);
 extern float grn_sparse_norm2(const void *row);
@@ -72,7 +78,8 @@ typedef struct GrnSparseQuery
 {
 	const void *row;			/* the query itself, which the caller keeps */
 	double		norm2;
-	uint32_t	count;			/* elements */
+	double		lost2;			/* squared length of the elements that are not stored */
+	uint32_t	count;			/* stored elements */
 	uint32_t	columns;		/* numbers in `dense`; 0: the query has wide columns */
 	float		dense[];		/* [columns + 1], the last is 0 */
 } GrnSparseQuery;

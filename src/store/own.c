@@ -79,7 +79,7 @@ void
 grn_own_load(const GrnLayout *l, const void *vec, float *x)
 {
 	if (grn_form(l->form)->sparse)
-		memcpy(x, vec, l->vec_bytes);
+		grn_sparse_load(vec, l->dim, x);
 	else
 		grn_form_load(l->form, vec, l->dim, x);
 	for (uint32_t j = 0; l->center != NULL && j < l->dim; j++)

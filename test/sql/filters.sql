@@ -177,7 +177,7 @@ SELECT count(*) FROM (SELECT FROM filters WHERE i4 = 600 ORDER BY e <=> NULL LIM
 SELECT count(*) FROM filters WHERE i4 = 600;
 COMMIT;
 
--- without codes, and with stand-ins of the rows
+-- without codes, and of sparse rows
 DROP INDEX filters_idx, filters_cosine;
 CREATE INDEX filters_idx ON filters USING grnnd (e, i4, t, n) WITH (codes = off);
 SELECT condition, compare_filter(condition)

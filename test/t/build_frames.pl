@@ -116,6 +116,7 @@ for ([ 'dimensions: none', begin_with(8, 0) ],
 	[ 'a seed too large', begin_with(100, 1) ],
 	[ 'an unknown metric', begin_with(4, 99) ],
 	[ 'an unknown form', begin_with(12, 99) ],
+	[ 'sparse rows, which every host builds itself', begin_with(8, 64, 12, 8, 16, 256) ],
 	[ 'rows too short', begin_with(16, 8) ])
 {
 	like(said('', $_->[1]), qr/08P01: .*numbers of its beginning are out of range/, $_->[0]);

@@ -146,7 +146,7 @@ $node->safe_psql('postgres', q(CREATE TABLE exact (id int, v sparsevec(100));
 	CREATE TABLE exact_q AS SELECT v FROM exact WHERE id = 7;
 	CREATE INDEX ON exact USING grnnd (v)));
 $blocks = table_blocks('exact', 'SELECT id FROM exact ORDER BY v <-> (SELECT v FROM exact_q) LIMIT 10');
-cmp_ok($blocks, '<=', 35, "exact stand-ins: few rows are read ($blocks)");
+cmp_ok($blocks, '<=', 35, "rows of numbers: few rows are read ($blocks)");
 
 # Rows that are TOASTed make a sort expensive: the index is planned for few of them.
 $node->safe_psql('postgres', q(CREATE TABLE long (id int, v sparsevec(100000));

@@ -127,6 +127,26 @@ long_rows_keep_the_largest(void)
 	}
 }
 
+/* Rows of any length can be scaled to length 1. */
+static void
+all_lengths_normalize(void)
+{
+	static const float values[] = {1e-45f, 1e-40f, 1e-20f, 1, 1e20f, 3e38f};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+	{
+		float		row[WORDS];
+		const void *other = row;
+		float		ip;
+
+		grn_sparse_store((const int32_t[]) {7}, &values[i], 1, WORDS, row);
+		grn_sparse_normalize((uint8_t *) row, WORDS, sqrt(grn_sparse_whole_norm2(row)));
+		grn_sparse_many(row, &other, 1, WORDS, GRN_COMPARE_IP, &ip);
+		CHECK(grn_sparse_check(row, WORDS) == NULL && near(ip, 1) && near(grn_sparse_norm2(row), 1),
+			  "%g: %g", values[i], ip);
+	}
+}
+
 /* Any bytes can be compared; unsound bytes are named. */
 static void
 damaged_rows_are_harmless(void)
@@ -153,6 +173,31 @@ damaged_rows_are_harmless(void)
 		free(row);
 	}
 	CHECK(named > 1000, "%u named", named);
+	/* a loaded copy may be read without bounds */
+	for (uint64_t seed = 0; seed < 300; seed++)
+	{
+		Elements	full = elements_of(104, 40, 1);
+		Elements	wide = elements_of(70, 5000, seed);
+		uint8_t    *row = malloc(WORDS * sizeof(float));
+		uint8_t    *other = malloc(WORDS * sizeof(float));
+		float	   *copy = malloc(WORDS * sizeof(float));
+
+		grn_sparse_store(full.columns, full.values, full.n, WORDS, other);
+		grn_sparse_store(wide.columns, wide.values, wide.n, WORDS, row);
+		if (seed % 2 == 0)
+			memset(row + offsetof(GrnSparseHead, count), (int) seed, 2);
+		else
+			memset(row + sizeof(GrnSparseHead) + 4 * (seed % 70), 0xFF, 4 * (70 - seed % 70));
+		grn_sparse_load(row, WORDS, copy);
+		(void) grn_sparse_l2(copy, other, WORDS);
+		(void) grn_sparse_l1(copy, other, WORDS);
+		(void) grn_sparse_ip(copy, other, WORDS);
+		grn_sparse_query(copy, query);
+		(void) grn_sparse_query_l2(query, other, WORDS);
+		free(row);
+		free(other);
+		free(copy);
+	}
 	free(query);
 }
 
@@ -161,6 +206,7 @@ main(void)
 {
 	RUN(comparisons_agree);
 	RUN(long_rows_keep_the_largest);
+	RUN(all_lengths_normalize);
 	RUN(damaged_rows_are_harmless);
 	UNIT_END();
 }

@@ -10,8 +10,8 @@
 
 #include "space/space.h"
 
-/* The most elements of a sparse row. */
-#define SPARSEVEC_ELEMENTS 16000
+/* The most elements of two sparse rows, which their distance sums. */
+#define SPARSEVEC_ELEMENTS 32000
 
 bool
 grnnd_take_query(IndexScanDesc scan)
