@@ -66,7 +66,12 @@ void
 grnnd_key_set_dim(GrnndKey *key, int dim)
 {
 	if (key->type->few != NULL && dim <= key->type->few_dim)
+	{
 		key->type = key->type->few;
+		/* (a graph by inner products themselves serves sparse rows alone) */
+		if (key->metric->id == GRN_IP_ANGLES)
+			key->metric = grn_metric(GRN_IP);
+	}
 	key->words = GRNND_USUAL_WORDS;
 }
 
