@@ -241,6 +241,7 @@ static const GrnMetricInfo metrics[] = {
 	 */
 	{
 		.id = GRN_IP_ANGLES,
+		.of_numbers = GRN_IP,
 		.embedding = GRN_EMBED_SCALED,
 		.unit_of_rows = true,
 		.power = 0,

@@ -102,6 +102,8 @@ typedef struct GrnBound
 typedef struct GrnMetricInfo
 {
 	GrnMetric	id;
+	GrnMetric	of_numbers;		/* of a metric for sparse rows alone: the same operator's metric
+								 * for rows that keep all numbers; otherwise 0 */
 	bool		normalized;		/* vectors are scaled to length 1; a zero vector has no place */
 	GrnEmbedding embedding;
 	bool		unit_of_rows;	/* scaled rows use the norm unit computed from rows (space.h); */

@@ -68,9 +68,8 @@ grnnd_key_set_dim(GrnndKey *key, int dim)
 	if (key->type->few != NULL && dim <= key->type->few_dim)
 	{
 		key->type = key->type->few;
-		/* (a graph by inner products themselves serves sparse rows alone) */
-		if (key->metric->id == GRN_IP_ANGLES)
-			key->metric = grn_metric(GRN_IP);
+		if (key->metric->of_numbers != 0)
+			key->metric = grn_metric(key->metric->of_numbers);
 	}
 	key->words = GRNND_USUAL_WORDS;
 }
