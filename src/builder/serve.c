@@ -8,9 +8,6 @@
  * sends while it holds the mutex, and a BEAT is skipped if the socket has no room.  A further
  * thread opens the device, because opening takes as long as much of the build.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* for the seals of files */
-#endif
 #include "builder/serve.h"
 
 #include <errno.h>
@@ -25,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "builder/allocate.h"
 #include "builder/gpus.h"
 #include "builder/group_lists.h"
 #include "builder/pipeline.h"
@@ -173,10 +169,6 @@ take_extent(Server *s, const GrnMsg *msg, int file)
 			seg->mapped = at + bytes;
 		pthread_cond_broadcast(&s->changed);
 		pthread_mutex_unlock(&s->mutex);
-		/* In memory, a sealed file, pages of expected rows are allocated ahead. */
-		if (s->spec.remote == GRN_REMOTE_NONE && msg->arg[0] == GRN_SEG_VECTORS &&
-			at < s->spec.expected * s->spec.row_bytes && fcntl(file, F_GET_SEALS) >= 0)
-			grn_allocate_ahead(seg->base + at, bytes, s->spec.threads);
 	}
 	close(file);
 }

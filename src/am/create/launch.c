@@ -386,7 +386,6 @@ build_here(GrnndBuilder *b, const char *why, const char *hint)
 			 hint[0] ? errhint("%s", hint) : 0));
 	grnnd_builder_end(b);
 	spec.remote = GRN_REMOTE_NONE;
-	spec.expected = 0;
 	grnnd_builder_start(b, b->map, &spec);
 	if (begun > 0)
 		grnnd_builder_begin(b, begun);
