@@ -81,7 +81,7 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 		r->nentries++;
 	}
 	if (r->nentries == 0)
-		r->entries[r->nentries++] = grn_medoid(&p->rows, p->parallel, p->build->spec->params.seed);
+		r->entries[r->nentries++] = grn_medoid(&p->rows, p->build->spec->params.seed);
 	while (r->nentries < GRN_MAX_ENTRIES && r->nentries < m)
 	{
 		uint32_t	best = GRN_INVALID_ID;

@@ -11,6 +11,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -393,41 +394,13 @@ border_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* Returns the k-th least of n values, and reorders the values (Hoare's quickselect). */
-static float
-select_float(float *values, size_t n, size_t k)
+static int
+by_value(const void *a, const void *b)
 {
-	ptrdiff_t	at = (ptrdiff_t) k;
-	ptrdiff_t	low = 0;
-	ptrdiff_t	high = (ptrdiff_t) n - 1;
+	float		x = *(const float *) a;
+	float		y = *(const float *) b;
 
-	while (low < high)
-	{
-		float		pivot = values[low + (high - low) / 2];
-		ptrdiff_t	i = low;
-		ptrdiff_t	j = high;
-
-		while (i <= j)
-		{
-			while (values[i] < pivot)
-				i++;
-			while (values[j] > pivot)
-				j--;
-			if (i <= j)
-			{
-				float		swap = values[i];
-
-				values[i++] = values[j];
-				values[j--] = swap;
-			}
-		}
-		/* All values between j and i equal the pivot. */
-		low = at > j ? i : low;
-		high = at > j ? high : j;
-		if (at > j && at < i)
-			break;
-	}
-	return values[at];
+	return (x > y) - (x < y);
 }
 
 /* Sorts the sample's rows, and their distances from borders, by part. */
@@ -464,9 +437,11 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 	{
 		size_t		start = c > 0 ? s->ends[c - 1] : 0;
 		size_t		n = s->ends[c] - start;
-		float		unit = n > 0 ? select_float(s->by_part + start, n,
-												(size_t) ((double) overlap * (double) (n - 1))) : 0;
+		float		unit = 0;
 
+		qsort(s->by_part + start, n, sizeof(float), by_value);
+		if (n > 0)
+			unit = s->by_part[start + (size_t) ((double) overlap * (double) (n - 1))];
 		for (uint32_t other = 0; unit > 0 && other < s->nparts; other++)
 			s->across[c * s->nparts + other] /= unit;
 	}

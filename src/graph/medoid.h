@@ -6,7 +6,7 @@
 
 #include "space/rows.h"
 
-/* Returns the row of a sample that is nearest to the sample's mean. */
-extern uint32_t grn_medoid(const GrnRows *rows, GrnParallel *parallel, uint64_t seed);
+/* Returns the row of a sample that is nearest to the sample's mean; GRN_INVALID_ID without rows. */
+extern uint32_t grn_medoid(const GrnRows *rows, uint64_t seed);
 
 #endif							/* GRN_MEDOID_H */

@@ -12,7 +12,7 @@
  * Makes the graph of all rows from the lists of the parts' graphs: lists [members][graph->degree]
  * of rows, with GRN_INVALID_ID after the last neighbor of a short list.  A row gets the
  * neighbors from both of its lists that pass the RNG rule, and then the nearest remaining
- * neighbors, up to the degree.  If rows are on a disk, lists are on the disk as well.
+ * neighbors, up to the degree.
  */
 extern void grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists, GrnParallel *parallel,
 							GrnGraph *graph);

@@ -114,7 +114,7 @@ finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJ
 	f.scratch = job->host->need(job->host->ctx, GRN_SEG_WORK, grn_finish_bytes(job->graph->n), failure);
 	if (!f.scratch)
 		return false;
-	f.entry = grn_medoid(job->rows, parallel, job->params->seed);
+	f.entry = grn_medoid(job->rows, job->params->seed);
 	grn_finish_begin(&f);
 	parallel->run(parallel, job->graph->n, GRN_GRAIN, check_range, &check);
 	if (check.bad)
