@@ -2,7 +2,7 @@
  * finish.c - connects a finished graph and orders its vertices on pages.  A GPU that has built the
  * graph finds the vertices that the entry reaches, and orders the pages while cores connect the
  * rest.  Cores do all of this if no GPU has the graph or the GPU fails.  Pages are ordered by cuts:
- * of digests on a GPU, of codes and rows on cores.
+ * of digests on a GPU, of rows on cores.
  */
 #include "builder/finish.h"
 
@@ -71,9 +71,7 @@ grn_finish_order(GrnFinish *f)
 	grn_finish_abandon(f);
 	/* A search starts from all of so few vertices, so pages need no order. */
 	if (!f->ordered && f->graph->n > GRN_MAX_ENTRIES)
-		f->ordered = grn_cut_order(f->codes.codec ? &f->codes : NULL, f->in_memory ? f->rows : NULL, f->graph->n,
-								   f->per_page, f->position, f->parallel, f->scratch);
-	/* Moved rows already lie in the order of their cells. */
+		f->ordered = grn_cut_order(f->rows, f->per_page, f->position, f->parallel, f->scratch);
 	for (uint32_t v = 0; !f->ordered && v < f->graph->n; v++)
 		f->position[v] = v;
 }

@@ -11,14 +11,10 @@
 #include "graph/graph.h"
 #include "graph/workspace.h"
 #include "space/rows.h"
-#include "store/group.h"
 
 typedef struct GrnFinish
 {
 	const GrnRows *rows;
-	GrnGrouping codes;			/* codes of the vertices that order the pages on cores; without a
-								 * codec the rows do */
-	bool		in_memory;		/* rows are in memory, so the order may read them beside codes */
 	GrnGraph   *graph;
 	GrnParallel *parallel;
 	GrnGpu	   *gpu;			/* has the graph before connection; NULL: no GPU has the graph */
@@ -43,7 +39,7 @@ typedef struct GrnFinish
 extern void grn_finish_begin(GrnFinish *f);
 /* Makes every vertex reachable from the entry.  Returns the number of vertices connected. */
 extern size_t grn_finish_connect(GrnFinish *f);
-/* Completes position[] and drops the graph from the GPU.  Codes must be made. */
+/* Completes position[] and drops the graph from the GPU. */
 extern void grn_finish_order(GrnFinish *f);
 /* Ends the GPU's work if a build fails after grn_finish_begin(). */
 extern void grn_finish_abandon(GrnFinish *f);

@@ -485,8 +485,7 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = f->gpu, .entry = r->entries[0], .per_page = p->layout.per_page,
-					  .position = p->position, .scratch = p->work.scratch, .in_memory = p->plan.regime == GRN_IN_MEMORY,
-					  .codes = grn_pipeline_codes_to_order_by(p)};
+					  .position = p->position, .scratch = p->work.scratch};
 	if (p->progress.phase != GRN_PHASE_CONNECT)
 		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
 	grn_finish_begin(f);

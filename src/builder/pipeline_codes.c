@@ -346,12 +346,3 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
 	return true;
 }
-
-GrnGrouping
-grn_pipeline_codes_to_order_by(const GrnPipeline *p)
-{
-	if (!grn_has_code_order(&p->codec))
-		return (GrnGrouping) {0};
-	return (GrnGrouping) {.codec = &p->codec, .codes = p->codes, .factors = p->factors,
-						  .seed = p->build->spec->params.seed};
-}

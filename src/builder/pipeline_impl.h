@@ -16,7 +16,6 @@
 #include "space/metric.h"
 #include "space/rows.h"
 #include "store/codec_fit.h"
-#include "store/cut_order.h"
 #include "store/estimate.h"
 #include "store/own.h"
 #include "store/record.h"
@@ -112,11 +111,6 @@ extern bool grn_pipeline_make_codes(GrnPipeline *p, GrnFailure *failure);
  * be built.
  */
 extern bool grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure);
-/*
- * The codes of the vertices for the order of pages.  codec is NULL if codes cannot order the pages.
- * The seed is the request's, because a GPU's thread may be writing the result's parameters.
- */
-extern GrnGrouping grn_pipeline_codes_to_order_by(const GrnPipeline *p);
 /*
  * If the result is centered, computes the center of own vectors: the mean of the rows, computed
  * again without rows far from the first mean, because a few outliers would move the mean away from

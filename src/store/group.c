@@ -10,7 +10,9 @@
 /* About one of SLACK places in a group is free, so that rows find room in their nearest group. */
 #define SLACK 16
 
-static const GrnGroupSampling sampling = {.least = 48, .most = 256, .rows_each = 64};
+/* The sample of a cut: one of SAMPLED_EACH rows, within limits. */
+#define SAMPLED_EACH 64
+#define LEAST_SAMPLED 48
 
 #define LEAST_COPIED 16384		/* lists with at least this number of rows copy rows; shorter lists
 								 * gain little */
@@ -42,13 +44,14 @@ typedef struct Space
 	void	   *means;			/* workspace of grn_group_by_means() */
 } Space;
 
-GrnGroupTree
-grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by)
+static GrnGroupTree
+group_tree(GrnArena *a, const GrnCodec *codec, uint32_t n)
 {
-	GrnGroupTree tree = {.sampling = *by};
+	GrnGroupTree tree;
 
-	tree.sample = grn_take(a, (size_t) by->most * grn_group_dims(codec, grn_group_blocks(codec)), sizeof(float));
+	tree.sample = grn_take(a, (size_t) GRN_GROUP_SAMPLED * grn_group_dims(codec, grn_group_blocks(codec)), sizeof(float));
 	tree.codes = grn_take(a, PIECE, grn_code_bytes(codec->shape));
+	tree.along = grn_take(a, n, sizeof(float));
 	return tree;
 }
 
@@ -57,8 +60,7 @@ plan(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace
 {
 	GrnArena	a = grn_arena(workspace);
 
-	s->tree = grn_group_tree(&a, codec, &sampling);
-	s->tree.along = grn_take(&a, n, sizeof(float));
+	s->tree = group_tree(&a, codec, n);
 	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
 	s->codes = grn_take(&a, n, grn_code_bytes(codec->shape));
 	s->factors = grn_take(&a, n, sizeof(GrnFactor));
@@ -266,9 +268,9 @@ grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *su
 	return true;
 }
 
-void
-grn_group_project(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n,
-				  float *w)
+/* Computes the positions of n rows along w [GRN_MAX_CODE_DIMS] in s->along; changes w. */
+static void
+project(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n, float *w)
 {
 	const GrnCodec *codec = g->codec;
 	int			blocks = grn_group_blocks(codec);
@@ -353,18 +355,20 @@ grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 	}
 }
 
-bool
-grn_group_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n,
-					float *w)
+/*
+ * Computes the direction w [grn_group_dims()] in which two halves of a sample differ most.  Returns
+ * false if all rows are equal.
+ */
+static bool
+find_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n, float *w)
 {
 	int			blocks = grn_group_blocks(g->codec);
 	uint32_t	dims = grn_group_dims(g->codec, blocks);
-	const GrnGroupSampling *by = &s->sampling;
-	uint32_t	sampled = n / by->rows_each;
+	uint32_t	sampled = n / SAMPLED_EACH;
 	const float *sample[GRN_GROUP_SAMPLED];
 	float		sums[2 * GRN_GROUP_DIMS];
 
-	sampled = sampled < by->least ? by->least : sampled < by->most ? sampled : by->most;
+	sampled = sampled < LEAST_SAMPLED ? LEAST_SAMPLED : sampled < GRN_GROUP_SAMPLED ? sampled : GRN_GROUP_SAMPLED;
 	sampled = sampled < n ? sampled : n;
 	for (uint32_t i = 0; i < sampled; i++)
 	{
@@ -382,9 +386,9 @@ cut(const GrnGrouping *g, const GrnGroupTree *s, GrnGrouped *rows, uint32_t n, u
 {
 	float		w[GRN_GROUP_DIMS];
 
-	if (!grn_group_direction(g, s, rows, n, w))
+	if (!find_direction(g, s, rows, n, w))
 		return;
-	grn_group_project(g, s, rows, n, w);
+	project(g, s, rows, n, w);
 	grn_group_select(rows, s->along, n, k);
 }
 
@@ -399,7 +403,7 @@ typedef struct Part
 
 void
 grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
-			  uint32_t *ends, uint32_t groups, uint32_t size)
+			  uint32_t *ends, uint32_t groups)
 {
 	Part		parts[MOST_DEPTH];
 	uint32_t	waiting = 0;
@@ -412,13 +416,12 @@ grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, 
 
 		if (part.groups <= 1)
 		{
-			if (ends != NULL)
-				ends[part.first_group] = part.first + part.n;
+			ends[part.first_group] = part.first + part.n;
 			continue;
 		}
 		if (g->poll != NULL)
 			g->poll(g->arg);
-		less.n = size > 0 ? less.groups * size : (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
+		less.n = (uint32_t) ((uint64_t) part.n * less.groups / part.groups);
 		cut(g, tree, rows + part.first, part.n, less.n);
 		/* push the larger part first, which keeps the stack small */
 		parts[waiting++] = (Part) {part.first + less.n, part.n - less.n, part.first_group + less.groups,
@@ -459,7 +462,7 @@ group_by_cuts(const GrnGrouping *g, const Space *s, uint32_t n, uint32_t *order,
 {
 	for (uint32_t i = 0; i < n; i++)
 		s->rows[i] = (GrnGrouped) {i, 0};
-	grn_group_cut(g, &s->tree, s->rows, n, ends, ngroups, 0);
+	grn_group_cut(g, &s->tree, s->rows, n, ends, ngroups);
 	for (uint32_t i = 0; i < n; i++)
 		order[i] = s->rows[i].node;
 	for (uint32_t i = 0; i < ngroups; i++)

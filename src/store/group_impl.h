@@ -21,50 +21,29 @@ typedef struct GrnGrouped
 	uint32_t	rank;			/* for the caller's use */
 } GrnGrouped;
 
-/* The sample size of a cut: n / rows_each rows of a part of n, within limits. */
-#define GRN_GROUP_SAMPLED 1024	/* maximum sample size */
-typedef struct GrnGroupSampling
-{
-	uint32_t	least;
-	uint32_t	most;			/* at most GRN_GROUP_SAMPLED */
-	uint32_t	rows_each;
-} GrnGroupSampling;
+#define GRN_GROUP_SAMPLED 256	/* maximum sample size of a cut */
 
 /* The workspace of cuts. */
 typedef struct GrnGroupTree
 {
-	GrnGroupSampling sampling;
-	float	   *sample;			/* [.][grn_group_dims()] */
+	float	   *sample;			/* [GRN_GROUP_SAMPLED][grn_group_dims()] */
 	float	   *along;			/* [n] positions of rows along the direction of the cut */
 	uint8_t    *codes;			/* [.][code_bytes] */
 } GrnGroupTree;
 
-/* Takes the workspace, except `along`, from an arena. */
-extern GrnGroupTree grn_group_tree(GrnArena *a, const GrnCodec *codec, const GrnGroupSampling *by);
-
 /*
- * Sorts n rows into `groups` groups by a tree of cuts.  size: rows of each group except the last;
- * 0: sizes differ by at most one.  ends: receives the end of each group, or NULL.
+ * Sorts n rows into `groups` groups, whose sizes differ by at most one, by a tree of cuts.  ends:
+ * receives the end of each group.
  */
 extern void grn_group_cut(const GrnGrouping *g, const GrnGroupTree *tree, GrnGrouped *rows, uint32_t n,
-						  uint32_t *ends, uint32_t groups, uint32_t size);
+						  uint32_t *ends, uint32_t groups);
 
 /*
  * Computes the direction w [dims] between the two means of a sample of n rows, at most
  * GRN_GROUP_SAMPLED.  sums: room for [2][dims].  Returns false if all rows are equal.
  */
 extern bool grn_group_apart(const float *const *sample, uint32_t n, uint32_t dims, float *sums, float *w);
-
-/*
- * The steps of a cut.  grn_group_direction(): computes the direction w [grn_group_dims()] in which
- * two halves of a sample differ most; false if all rows are equal.  grn_group_project(): computes
- * the positions of n rows along w [GRN_MAX_CODE_DIMS] in `along`; changes w.  grn_group_select():
- * moves the k rows with the least positions to the front.
- */
-extern bool grn_group_direction(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
-								uint32_t n, float *w);
-extern void grn_group_project(const GrnGrouping *g, const GrnGroupTree *tree, const GrnGrouped *rows,
-							  uint32_t n, float *w);
+/* Moves the k rows with the least positions to the front. */
 extern void grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k);
 
 /* Number of blocks of a code that cuts and k-means use. */

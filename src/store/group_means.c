@@ -176,7 +176,7 @@ sort_into_panels(Means *m)
 	}
 	by_means.codes = m->codes;
 	by_means.factors = m->factors;
-	grn_group_cut(&by_means, m->tree, m->sorted, m->groups, m->panel_ends, m->panels, 0);
+	grn_group_cut(&by_means, m->tree, m->sorted, m->groups, m->panel_ends, m->panels);
 }
 
 /* Lays the means out in panels, and finds the centers of panels. */
@@ -533,7 +533,7 @@ begin_groups(Means *m, uint32_t *ends)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		m->sorted[i] = (GrnGrouped) {i, 0};
-	grn_group_cut(m->g, m->tree, m->sorted, m->n, ends, m->groups, 0);
+	grn_group_cut(m->g, m->tree, m->sorted, m->n, ends, m->groups);
 	for (uint32_t group = 0, i = 0; group < m->groups; group++)
 	{
 		m->count[group] = ends[group] - i;

@@ -63,7 +63,7 @@ test_finish(void)
 		GrnPool    *pool = grn_pool_start(2);
 		GrnProgress progress;
 		GrnFinish	f = {.rows = &d.rows, .graph = &graph, .parallel = grn_pool_parallel(pool),
-			.per_page = 6, .in_memory = true, .position = position, .scratch = malloc(scratch)};
+			.per_page = 6, .position = position, .scratch = malloc(scratch)};
 		void	   *work = malloc(scratch);
 		size_t		connected;
 		char		name[128];
@@ -97,7 +97,7 @@ test_finish(void)
 			grn_finish_order(&f);
 			CHECK(f.ordered, "way %d", way);
 			if (way != 1 && way != 5)
-				CHECK(grn_cut_order(NULL, &d.rows, d.rows.n, 6, want, f.parallel, work), "no memory");
+				CHECK(grn_cut_order(&d.rows, 6, want, f.parallel, work), "no memory");
 			CHECK(memcmp(position, want, d.rows.n * sizeof(*want)) == 0, "way %d: another order", way);
 		}
 		CHECK(standin.held == 0, "%d held", standin.held);

@@ -13,7 +13,6 @@
  *                           smallest that is lossless).  Recall of others than lossless ones is
  *                           that after re-ranking by exact distances, as scans do it; "rows" are
  *                           those that it reads
- *   --by-codes              pages in the order by codes alone, as builds beyond memory make it
  *   --queries N             the first N queries (1000)
  *   --payload N             usable bytes of a page (8160)
  *   --access NS             busy time a visit, as a stand-in for a buffer manager (0)
@@ -103,7 +102,6 @@ typedef struct Bench
 	/* the store */
 	char	   *arena;
 	size_t		used;
-	bool		by_codes;
 	uint32_t   *page_stamp;
 	uint32_t	stamp;
 	uint64_t	pages;
@@ -321,7 +319,7 @@ read_graph(Bench * b, const char *path)
 	for (size_t i = 0; i < b->n; i++)
 		while (b->graph.counts[i] < m.columns && ids[i * m.columns + b->graph.counts[i]] >= 0)
 			b->graph.counts[i]++;
-	b->entry = grn_medoid(&rows, b->parallel, 1);
+	b->entry = grn_medoid(&rows, 1);
 }
 
 static void
@@ -385,7 +383,6 @@ write_records(Bench * b)
 	void	   *work = malloc(16 * (size_t) b->n);
 	uint8_t    *sigs = malloc(b->n);
 	size_t		code_bytes = b->layout.code_bytes;
-	GrnGrouping g = {.codec = &b->codec, .codes = b->codes_of, .factors = b->factors};
 	GrnRows		rows = rows_of(b);
 	double		start;
 
@@ -394,8 +391,7 @@ write_records(Bench * b)
 
 	b->row_of = malloc(4 * (size_t) b->n);
 	start = seconds(CLOCK_MONOTONIC);
-	if (!grn_cut_order(grn_has_code_order(&b->codec) ? &g : NULL, b->by_codes ? NULL : &rows, b->n, b->layout.per_page,
-					   position, b->parallel, work))
+	if (!grn_cut_order(&rows, b->layout.per_page, position, b->parallel, work))
 		die("out of memory", NULL);
 	printf("order %.2f s\n", seconds(CLOCK_MONOTONIC) - start);
 	/* free slots fill the last page */
@@ -634,7 +630,7 @@ main(int argc, char **argv)
 		{"metric", 1, NULL, 'm'}, {"codes", 1, NULL, 'c'},
 		{"format", 1, NULL, 'f'}, {"queries", 1, NULL, 'q'}, {"payload", 1, NULL, 'p'},
 		{"access", 1, NULL, 'a'}, {"resumable", 0, NULL, 'r'}, {"ef", 1, NULL, 'E'},
-		{"by-codes", 0, NULL, 'D'}, {"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
+		{"repeat", 1, NULL, 'R'}, {"prefetch", 0, NULL, 'P'}, {"pass", 1, NULL, 's'},
 		{"tenants", 1, NULL, 't'}, {"checked", 0, NULL, 'C'},
 		{NULL, 0, NULL, 0}
 	};
@@ -697,9 +693,6 @@ main(int argc, char **argv)
 				break;
 			case 'C':
 				b->checked = true;
-				break;
-			case 'D':
-				b->by_codes = true;
 				break;
 			case 'R':
 				b->repeat = atoi(optarg);
