@@ -50,7 +50,7 @@ ON_BOTH=(filters security write_fit)
 LONG_SQL=(bit cache clusters codes filter_elements filter_search filter_twins filtered halfvec insert jaccard l1
 	layout recall rerank rounded row_graph sparsevec stats threshold)
 # Perl tests that "make check" leaves to check-all
-LEFT_OUT=(figures file_cache insert_cost large_build list_groups migration_classes migration_clients migration_plans
+LEFT_OUT=(figures insert_cost large_build list_groups migration_classes migration_clients migration_plans
 	write_load)
 SLOTS=$((CPUS + 1))				# jobs at a time: many wait now and then
 GRNND_ALL=						# set: tests leave nothing out to save time

@@ -21,19 +21,6 @@
 #define autoanalyze_count autovac_analyze_count
 #endif
 
-/* Copies the path of a relation's first file into an array of char. */
-#if PG_VERSION_NUM >= 180000
-#define GRNND_MAIN_PATH(path, rel) \
-	strlcpy(path, relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM).str, sizeof(path))
-#else
-#define GRNND_MAIN_PATH(path, rel) \
-	do { \
-		char	   *path_ = relpathbackend((rel)->rd_locator, (rel)->rd_backend, MAIN_FORKNUM); \
-		strlcpy(path, path_, sizeof(path)); \
-		pfree(path_); \
-	} while (0)
-#endif
-
 /* PostgreSQL 17 removed old_snapshot_threshold. */
 #if PG_VERSION_NUM >= 170000
 #define old_snapshot_threshold (-1)

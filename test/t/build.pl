@@ -297,7 +297,6 @@ for my $of ('e vector_l2_ops', 'e vector_ip_ops, kind', 'h halfvec_cosine_ops', 
 	ok(pages($node, 'here') eq pages($node, 'there'), "$of: the bytes of a builder's index");
 	is($node->safe_psql('postgres', q(SELECT count(*) FROM grnnd_check('here', true))), '0', "$of: sound");
 	next if $of ne 'wide vector_l2_ops';
-	# memory of the session alone ends where a temporary file is wanted
 	$node->psql('postgres', "SET client_min_messages = debug1; SET maintenance_work_mem = '1MB'; SET grnnd.builder_path = '/bin/false';
 		SET max_parallel_maintenance_workers = 0; CREATE INDEX tight ON small USING grnnd ($of)", stderr => \$stderr);
 	like($stderr, qr/grnnd build: rows 1100,.* temporary file [1-9]/, 'a session with little memory takes a file');

@@ -28,9 +28,7 @@
 #include "am/create/collect.h"
 #include "am/create/in_backend.h"
 #include "am/create/parallel.h"
-#include "am/create/passing.h"
 #include "am/create/progress.h"
-#include "memory/free_memory.h"
 
 /* Rows that the leader reads between two checks of the builder and of the segments. */
 #define ROWS_PER_CHECK 64
@@ -65,8 +63,6 @@ typedef struct CollectShared
 	uint32		row_bytes;
 	uint32		attr_bytes;		/* grnnd_row_bytes() */
 	uint32		chunk_rows;
-	bool		beyond_memory;	/* table and expected rows together exceed memory */
-	uint64		rows_in_memory; /* number of rows from which on rows go to a disk */
 	pg_atomic_uint64 next_row;	/* first row that is not claimed */
 	pg_atomic_uint64 capacity;	/* rows that fit the segments */
 	ConditionVariable room;		/* signals that capacity has grown */
@@ -91,9 +87,6 @@ typedef struct Collector
 				end;
 	uint32		until_check;	/* in the leader: rows until the next check, see ROWS_PER_CHECK */
 	MemoryContext values;		/* memory for a row's filter columns */
-	Relation	heap;
-	GrnndPassing passing;		/* table pages to drop from the kernel's cache, once rows go to a
-								 * disk */
 } Collector;
 
 PGDLLEXPORT void grnnd_collect_worker(dsm_segment *seg, shm_toc *toc);
@@ -110,22 +103,9 @@ scan_of(CollectShared *shared)
 	return (ParallelTableScanDesc) ((char *) shared + scan_offset(shared->nparticipants));
 }
 
-/* Whether table and expected rows together exceed memory, and rows are in the temporary file. */
-static bool
-is_beyond_memory(const GrnndBuild *build)
-{
-	double		rows = build->expected_rows * build->row_bytes;
-
-	return rows > build->map->memory_limit &&
-		rows + (double) RelationGetNumberOfBlocks(build->heap) * BLCKSZ >
-		(double) grn_memory_limit(build->spec.work_limit);
-}
-
 static void
 init_shared(CollectShared *shared, const GrnndBuild *build, int nparticipants)
 {
-	uint64		row_bytes = build->row_bytes;
-
 	shared->heap = RelationGetRelid(build->heap);
 	shared->index = RelationGetRelid(build->index);
 	shared->concurrent = build->info->ii_Concurrent;
@@ -139,8 +119,6 @@ init_shared(CollectShared *shared, const GrnndBuild *build, int nparticipants)
 	/* Memory is allocated chunk by chunk.  A smaller chunk suffices for few rows. */
 	if (nparticipants == 1)
 		shared->chunk_rows = Min(shared->chunk_rows, Max(ROWS_PER_CHECK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
-	shared->beyond_memory = is_beyond_memory(build);
-	shared->rows_in_memory = build->map->memory_limit / row_bytes;
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
 	pg_atomic_init_u32(&shared->nscanned, 0);
@@ -251,8 +229,6 @@ claim_chunk(Collector *c)
 				 errhint("Partition the table.")));
 	pg_atomic_write_u64(&c->me->low, c->at);
 
-	if (shared->beyond_memory && c->at >= shared->rows_in_memory && c->passing.rel == NULL)
-		grnnd_passing_begin(&c->passing, c->heap, shared->nparticipants == 1);
 	if (c->build)
 		grow_segments(c, c->end);
 	else
@@ -283,8 +259,6 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		serve_builder(c);
 		c->until_check = ROWS_PER_CHECK;
 	}
-	if (c->passing.rel)
-		grnnd_passing_blocks(&c->passing, ItemPointerGetBlockNumber(tid), ItemPointerGetBlockNumber(tid) + 1);
 	if (isnull[0])
 		return;
 	if (c->at >= c->end)
@@ -315,14 +289,8 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 {
 	c->values = AllocSetContextCreate(CurrentMemoryContext, "grnnd filter columns",
 									  ALLOCSET_SMALL_SIZES);
-	c->heap = heap;
-	grnnd_passing_begin(&c->passing, NULL, false);
 	c->me->heap_tuples = table_index_build_scan(heap, index, info, true,
 												c->build != NULL, collect_row, c, scan);
-	/* pages after the last row */
-	if (c->passing.rel && c->passing.alone && c->passing.run.end < RelationGetNumberOfBlocks(heap))
-		grnnd_passing_blocks(&c->passing, c->passing.run.end, RelationGetNumberOfBlocks(heap));
-	grnnd_passing_end(&c->passing);
 	MemoryContextDelete(c->values);
 	c->me->gap_begin = c->at;
 	c->me->gap_end = c->end;
@@ -643,7 +611,6 @@ grnnd_collect(GrnndBuild *build)
 		grnnd_builds_in_backend(build, build->expected_rows);
 	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);
 
-	build->map->private = alone;
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
 	if (nworkers == 0 || !collect_parallel(build, nworkers))
 		collect_alone(build);

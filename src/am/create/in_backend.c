@@ -3,8 +3,7 @@
  *
  * The start of a process, its threads and a device takes longer than the graph of a few hundred
  * rows.  So the leader itself runs the builder's pipeline, on a single thread without a GPU, in the
- * same segments, which are then memory of the leader alone.  The index's pages equal the pages that
- * a builder on cores would make.
+ * same segments.  The index's pages equal the pages that a builder on cores would make.
  *
  * An error may leave the pipeline in any loop and at any allocation.  The pipeline owns nothing
  * except memory, and this memory belongs to a memory context and to the build's mapping.

@@ -298,45 +298,6 @@ report_no_memory(const GrnndMapping *map, GrnSegment segment)
 			 errhint("Lower %s: memory beyond this setting comes from temporary files.", map->setting)));
 }
 
-/*
- * Lengthens a segment by `bytes` bytes of private memory.  Returns false if the mapping's memory
- * limit is reached.
- */
-static bool
-add_private(GrnndMapping *map, GrnSegment segment, uint64 bytes)
-{
-	if (bytes > map->memory_limit - map->memory_used)
-		return false;
-	if (mprotect(map->base[segment] + map->size[segment], bytes, PROT_READ | PROT_WRITE) < 0)
-		report_no_memory(map, segment);
-	map->size[segment] += bytes;
-	map->memory_used += bytes;
-	return true;
-}
-
-/* Moves the contents of all segments from private memory to files.  Addresses do not change. */
-static void
-leave_private(GrnndMapping *map)
-{
-	if (!map->private)
-		return;
-	map->private = false;
-	map->memory_used = 0;
-	for (int i = 0; i < GRN_NSEGMENTS; i++)
-	{
-		uint64		size = map->size[i];
-		char	   *copy;
-
-		if (size == 0)
-			continue;
-		copy = memcpy(palloc_extended(size, MCXT_ALLOC_HUGE), map->base[i], size);
-		map->size[i] = 0;
-		grnnd_mapping_grow(map, (GrnSegment) i, size);
-		grnnd_mapping_write(map, (GrnSegment) i, 0, copy, size);
-		pfree(copy);
-	}
-}
-
 uint64
 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left)
 {
@@ -366,9 +327,6 @@ grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment, uint64 bytes)
 						(unsigned long long) max),
 				 errhint("Partition the table.")));
 
-	if (map->private && bytes > map->size[segment] &&
-		!add_private(map, segment, round_up(bytes - map->size[segment], GRNND_EXTENT_ALIGN)))
-		leave_private(map);
 	while (map->size[segment] < bytes)
 	{
 		uint64		memory_left = map->memory_limit - map->memory_used;
@@ -472,8 +430,6 @@ grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const 
 void
 grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)
 {
-	if (fn)
-		leave_private(map);
 	map->announce = fn;
 	map->announce_arg = arg;
 	if (fn)
@@ -603,7 +559,6 @@ grnnd_mapping_release(GrnndMapping *map, bool success)
 void
 grnnd_mapping_share(GrnndMapping *map, GrnndExtents *where)
 {
-	leave_private(map);
 	memcpy(where, map->extents, sizeof(GrnndExtents));
 	map->private_extents = map->extents;
 	map->extents = where;

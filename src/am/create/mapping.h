@@ -10,9 +10,6 @@
  * The kernel lets only a single process at a time free pages of a file, and takes a lock of the
  * file for every new page.  So several memfds exist, and the extents of a large build alternate
  * between the memfds.
- *
- * A build in the session needs no files: its segments are private memory until another process or
- * the temporary file needs the mapping.
  */
 #ifndef GRNND_MAPPING_H
 #define GRNND_MAPPING_H
@@ -84,8 +81,6 @@ typedef struct GrnndMapping
 	uint64		size[GRN_NSEGMENTS];	/* mapped bytes from base on */
 	const char *setting;		/* name of the setting that limits memory */
 	/* used by the leader alone */
-	bool		private;		/* segments are private memory until another process needs the
-								 * mapping */
 	GrnndExtents *private_extents;	/* saved table while extents points to shared memory */
 	uint64		memory_limit;	/* bytes of memfds allowed */
 	uint64		memory_used;	/* <= memory_limit */

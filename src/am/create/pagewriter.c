@@ -20,7 +20,6 @@
 
 #include "am/compat.h"
 #include "am/create/pagewriter.h"
-#include "am/create/passing.h"
 
 /* Alignment of the pages' memory: direct I/O needs the alignment of a memory page. */
 #define PAGE_ALIGN 4096
@@ -40,7 +39,6 @@ struct GrnndPageWriter
 	XLogRecPtr	start_redo;		/* redo pointer of the last checkpoint at the beginning */
 	BlockNumber first;			/* block of pages[0] */
 	int			npages;			/* pages filled, and the page being filled */
-	GrnndPassing passing;		/* pages to drop from the kernel's cache */
 	char	   *memory;
 	char	   *pages;			/* [GRNND_WRITER_PAGES][BLCKSZ], aligned */
 };
@@ -62,16 +60,9 @@ grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal)
 	w->use_wal = use_wal;
 	w->write_back = RelationIsPermanent(rel) && (!use_wal || PG_VERSION_NUM < 170000);
 	w->start_redo = GetRedoRecPtr();
-	grnnd_passing_begin(&w->passing, NULL, false);
 	w->memory = palloc(GRNND_WRITER_PAGES * BLCKSZ + PAGE_ALIGN);
 	w->pages = (char *) TYPEALIGN(PAGE_ALIGN, w->memory);
 	return w;
-}
-
-void
-grnnd_writer_pass(GrnndPageWriter *w)
-{
-	grnnd_passing_begin(&w->passing, w->rel, false);
 }
 
 void
@@ -142,7 +133,6 @@ flush(GrnndPageWriter *w)
 	write_pages(w, w->first, w->npages, pages);
 	if (w->write_back)
 		smgrwriteback(RelationGetSmgr(w->rel), w->fork, w->first, w->npages);
-	grnnd_passing_blocks(&w->passing, w->first, w->first + w->npages);
 	w->first += w->npages;
 	w->npages = 0;
 }
@@ -172,7 +162,6 @@ void
 grnnd_writer_end(GrnndPageWriter *w)
 {
 	flush(w);
-	grnnd_passing_end(&w->passing);
 	pfree(w->memory);
 	pfree(w);
 }

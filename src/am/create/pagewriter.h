@@ -21,8 +21,6 @@ extern bool grnnd_writer_needs_wal(Relation rel, ForkNumber fork);
 
 /* Makes a writer of the fork, whose pages are logged if use_wal. */
 extern GrnndPageWriter *grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal);
-/* Lets the kernel drop the pages that this writer will write (passing.h). */
-extern void grnnd_writer_pass(GrnndPageWriter *w);
 /* Extends an empty fork to nblocks blocks, before any process writes. */
 extern void grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks);
 /* Sets the block of the next page. */

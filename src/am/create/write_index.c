@@ -403,8 +403,6 @@ begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
 {
 	GrnndPageWriter *w = grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
 
-	if (new->built.moved)
-		grnnd_writer_pass(w);
 	new->floats = palloc(new->layout.dim * sizeof(float));
 	if (new->layout.span > 1)
 	{
