@@ -37,7 +37,6 @@ typedef struct Remembered
 	GrnFactor  *factors;		/* [ndead][width] */
 	uint8_t    *codes;			/* [ndead][width][code_bytes] */
 	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
-	bool	   *twins;			/* [ndead] without codes: the first neighbor has the node's vector */
 } Remembered;
 
 /* Candidates for one node's list; the first `fixed` are neighbors that stay. */
@@ -60,30 +59,10 @@ struct GrnndRefill
 	Remembered	dead;
 	Candidates	c;
 	GrnRecord  *rec;			/* a record read temporarily */
-	float	   *rows[2];		/* [dim] without codes only: of a dead node and a neighbor */
 	void	   *workspace;		/* for grn_prune() */
 };
 
 /* ---- dead nodes' neighbors ---- */
-
-/*
- * An insert puts a node in front of the list of its twin (a node with the same vector and other
- * values of filter columns).  So if the twin dies, its first neighbor replaces the twin for all
- * nodes.  Without codes this function tests whether the first neighbor is such a node.
- */
-static bool
-leads_to_twin(GrnndRefill *f, uint32 at)
-{
-	const Remembered *d = &f->dead;
-	uint32		ids[2] = {d->dead[at], d->ids[(Size) at * d->width]};
-	GrnRecord	rec;
-
-	for (int i = 0; i < 2; i++)
-		if (d->counts[at] == 0 ||
-			!grn_read_record(&f->store->base, &f->v->ix->layout, ids[i], &rec, sizeof(rec), f->rows[i]))
-			return false;
-	return memcmp(f->rows[0], f->rows[1], f->v->ix->meta.dim * sizeof(float)) == 0;
-}
 
 static void
 remember_dead(GrnndRefill *f)
@@ -94,7 +73,7 @@ remember_dead(GrnndRefill *f)
 	Size		memory = v->memory.limit;
 	Size		each = sizeof(uint32) + l->sig_bytes +
 		(l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
-	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 2);
+	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
 	uint32		at = 0;
 
 	if (memory > fixed)
@@ -117,7 +96,6 @@ remember_dead(GrnndRefill *f)
 	}
 	d->sigs = palloc_extended((Size) v->dead.count * d->width * l->sig_bytes + 1,
 							  MCXT_ALLOC_HUGE);
-	d->twins = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
 		 id = grnnd_set_next(&v->dead, id + 1))
 	{
@@ -142,9 +120,6 @@ remember_dead(GrnndRefill *f)
 			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
 			d->counts[at]++;
 		}
-		/* without filter columns rows with one vector share a node */
-		if (!grn_has_codes(&v->ix->codec) && l->sig_bytes > 0)
-			d->twins[at] = leads_to_twin(f, at);
 		at++;
 	}
 	d->ndead = at;
@@ -162,8 +137,6 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->workspace = palloc(grn_prune_bytes(most));
 	f->c.codes = palloc((Size) most * v->ix->layout.code_bytes + 1);
 	f->c.sigs = palloc((Size) most * v->ix->layout.sig_bytes + 1);
-	for (int i = 0; i < 2 && !grn_has_codes(&v->ix->codec); i++)
-		f->rows[i] = palloc(v->ix->meta.dim * sizeof(float));
 	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) most * v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
 	remember_dead(f);
@@ -224,41 +197,6 @@ remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
 		edge.code = dead->codes + number * l->code_bytes;
 	}
 	return edge;
-}
-
-/* Returns whether the first live neighbor of dead node number `at`, the end of edge, is a twin. */
-static bool
-has_twin(const GrnndRefill *f, uint32 at, const GrnEdge *edge)
-{
-	const GrnLayout *l = &f->v->ix->layout;
-	const Remembered *d = &f->dead;
-	Size		first = (Size) at * d->width;
-
-	if (l->sig_bytes == 0 || d->counts[at] == 0)
-		return false;
-	if (!grn_has_codes(&f->v->ix->codec))
-		return d->twins[at];
-	return memcmp(d->codes + first * l->code_bytes, edge->code, l->code_bytes) == 0 &&
-		memcmp(&d->factors[first], &edge->factor, sizeof(GrnFactor)) == 0;
-}
-
-/* Adds the twins of a node's dead neighbors, whatever the RNG rule would say. */
-static void
-add_twins(GrnndRefill *f, const GrnRecord *rec, uint32 self)
-{
-	const Remembered *dead = &f->dead;
-
-	for (uint32 i = 0; i < rec->count && dead->width > 0; i++)
-	{
-		GrnEdge		edge = grn_get_edge(&f->v->ix->layout, rec, i);
-		uint32		at = dead_number(dead, edge.id);
-
-		if (at == dead->ndead || !has_twin(f, at, &edge))
-			continue;
-		edge = remembered_edge(f, at, 0);
-		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
-			add_candidate(f, &edge);
-	}
 }
 
 /* Adds the live neighbors of dead node d, except self. */
@@ -369,7 +307,6 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 		}
 	if (grn_has_codes(&f->v->ix->codec))
 		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(rec, l->off_code), rec->factor, &query);
-	add_twins(f, rec, id);
 	c->fixed = c->count;
 	for (uint32 i = 0; i < rec->count; i++)
 		if (grnnd_set_has(&f->v->dead, ids[i]))

@@ -40,7 +40,7 @@ typedef struct GrnndVacuum
 		Size		peak;		/* largest size of the context, for tests */
 	}			memory;
 	GrnndReach	reach;
-	GrnndSet	chained;		/* nodes that have chains; then records in chains of lists */
+	GrnndSet	chained;		/* nodes that have chains */
 	bool		bare;			/* some of the chained nodes have no TID of their own */
 	GrnndLongest longest;
 } GrnndVacuum;

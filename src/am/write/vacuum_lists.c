@@ -6,13 +6,12 @@
  * so are all rows of records that belong to no list because a fit has begun new lists.
  *
  * A changed node has lost some of its rows. If none of the remaining rows has a list's value, the
- * list's row for the node is stale. A chain may also have several rows for a node and value,
- * because an insert did not see the first; all but one are then stale. (Copies in groups are
- * intended.) Vacuum gathers the rows of changed nodes from the lists, then waits for inserts, and
- * then reads the nodes. So vacuum sees the TIDs for which inserts have added these rows, and drops
- * no row on which an insert relies: an insert adds a row to the list unless the node has a TID with
- * the value, and only vacuum removes TIDs. One reading of the lists gathers as many rows as memory
- * holds, of the nodes with the smallest ids.
+ * list's row for the node is stale. A record may also have several rows for a node and value,
+ * because an insert did not see the first; all but one are then stale. Vacuum gathers the rows of
+ * changed nodes from as many pages as memory allows, then waits for inserts, and then reads the
+ * nodes. So vacuum sees the TIDs for which inserts have added these rows, and drops no row on which
+ * an insert relies: an insert adds a row to the list unless the node has a TID with the value, and
+ * only vacuum removes TIDs.
  *
  * Then vacuum walks the chains that have lost rows: records without rows are taken out, and the
  * directory learns where a chain has room. Meanwhile inserts put new records in front, and rows
@@ -34,10 +33,10 @@
 #include "am/write/lock.h"
 #include "am/write/maintenance.h"
 
-/* Rows gathered at once. Sorting them handles no cancel. */
+/* Rows gathered at once, and those of a page. Sorting them handles no cancel. */
 #define LEAST_ROOM 64
 #ifdef GRNND_TEST_POINTS
-#define MOST_ROOM 512			/* small, so that small indexes are read several times, too */
+#define MOST_ROOM 512			/* small, so that small indexes need several turns, too */
 #else
 #define MOST_ROOM (1 << 20)
 #endif
@@ -52,20 +51,16 @@ typedef struct Row
 	uint32		record;			/* the record of the row */
 	uint16		at;
 	uint8		column;
-	bool		grouped;
 	bool		there;			/* whether a TID of the node has the value */
 } Row;
 
-/* The rows for the nodes from..to-1. */
+/* The gathered rows; later the stale rows. */
 typedef struct Rows
 {
 	uint32		n;
-	uint32		room;			/* number of rows at most, and size of the array */
+	uint32		room;
 	uint32		allocated;
 	Row		   *rows;
-	bool		full;			/* full of rows of one node; its remaining rows stay */
-	uint32		from;
-	uint32		to;
 } Rows;
 
 static int
@@ -78,7 +73,6 @@ compare_nodes(const void *a, const void *b)
 	COMPARE(node);
 	COMPARE(column);
 	COMPARE(rank);
-	COMPARE(grouped);
 	COMPARE(record);
 	COMPARE(at);
 	return 0;
@@ -96,27 +90,12 @@ compare_places(const void *a, const void *b)
 #undef COMPARE
 }
 
-/* Leaves the half of the rows with the greater ids for another reading. */
-static void
-halve(Rows *r)
-{
-	qsort(r->rows, r->n, sizeof(Row), compare_nodes);
-	r->to = Max(r->rows[r->n / 2].node, r->rows[0].node + 1);
-	while (r->n > 0 && r->rows[r->n - 1].node >= r->to)
-		r->n--;
-	r->full = r->n == r->room;
-}
-
 static void
 add_row(Rows *r, const Row *row)
 {
-	if (r->n == r->room && !r->full)
-		halve(r);
-	if (r->full || row->node >= r->to)
-		return;
 	if (r->n == r->allocated)
 	{
-		r->allocated = Min(2 * r->allocated, r->room);
+		r->allocated *= 2;
 		r->rows = repalloc_huge(r->rows, (Size) r->allocated * sizeof(Row));
 	}
 	r->rows[r->n++] = *row;
@@ -141,7 +120,6 @@ gather_page(GrnndVacuum *v, Rows *r, uint32 first)
 		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
 		if (!grnnd_is_listing(v->ix, rec) || (rec->flags & GRN_GUIDE) != 0)
 			continue;
-		row.grouped = (rec->flags & GRN_GROUP) != 0;
 		row.column = (uint8) (grn_tids_owner(rec, &unused) / v->ix->meta.list_buckets);
 		for (row.at = 0; row.at < rec->ntids16; row.at++)
 		{
@@ -149,7 +127,7 @@ gather_page(GrnndVacuum *v, Rows *r, uint32 first)
 
 			row.node = of_list.id;
 			row.rank = of_list.rank;
-			if (row.node >= r->from && grnnd_set_has(&v->changed, row.node))
+			if (grnnd_set_has(&v->changed, row.node))
 				add_row(r, &row);
 		}
 	}
@@ -223,74 +201,12 @@ judge_node(GrnndVacuum *v, Row *rows, uint32 n, GrnRecord *rec)
 	}
 }
 
-/* The end of the rows from i on for one node and value, in chains and not stale. */
-static uint32
-end_of_copies(const Rows *r, uint32 i)
-{
-	uint32		end = i;
-
-	while (end < r->n && r->rows[end].node == r->rows[i].node && r->rows[end].column == r->rows[i].column &&
-		   r->rows[end].rank == r->rows[i].rank && r->rows[end].there && !r->rows[end].grouped)
-		end++;
-	return Max(end, i + 1);
-}
-
-/* Adds the records of a bucket's chain to v->chained. */
-static void
-note_chain(GrnndVacuum *v, uint32 bucket, GrnRecord *rec)
-{
-	uint32		limit = grnnd_id_limit(v->index, v->ix);
-	uint32		steps = 0;
-
-	for (uint32 id = grnnd_list_head(v->index, v->ix, bucket).first; id != GRN_INVALID_ID; id = rec->next)
-	{
-		grnnd_delay_point();
-		grnnd_copy_record(v->index, v->ix, id, rec, v->strategy);
-		if (!grnnd_in_list(v->ix, rec, bucket) || ++steps > limit)
-			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
-		if (id < v->chained.limit)
-			grnnd_set_add(&v->chained, id);
-	}
-}
-
-/*
- * Among several rows for a node and value, marks all as stale except one in the value's chain: an
- * interrupted insert may have left a record in no chain.
- */
-static void
-judge_copies(GrnndVacuum *v, Rows *r, GrnRecord *rec)
-{
-	GrnndSet	buckets;
-	uint32		end;
-
-	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
-	for (uint32 i = 0; i < r->n; i = end)
-	{
-		end = end_of_copies(r, i);
-		if (end > i + 1)
-			grnnd_set_add(&buckets, grnnd_list_bucket(&v->ix->meta, r->rows[i].column, r->rows[i].rank));
-	}
-	grnnd_set_clear(&v->chained);
-	for (uint32 b = grnnd_set_next(&buckets, 0); b != GRN_INVALID_ID; b = grnnd_set_next(&buckets, b + 1))
-		note_chain(v, b, rec);
-	pfree(buckets.words);
-	for (uint32 i = 0; i < r->n && v->chained.count > 0; i = end)
-	{
-		uint32		keep = i;
-
-		end = end_of_copies(r, i);
-		while (keep < end && !grnnd_set_has(&v->chained, r->rows[keep].record))
-			keep++;
-		for (uint32 k = i; k < end && end > i + 1 && keep < end; k++)
-			r->rows[k].there = k == keep;
-	}
-}
-
 /* Keeps the stale rows of the gathered rows, in the order of their places. */
 static void
 judge(GrnndVacuum *v, Rows *r)
 {
 	GrnRecord  *rec = palloc(grnnd_copy_bytes(v->ix));
+	Row			kept = {0};
 	uint32		left = 0;
 	uint32		end;
 
@@ -302,34 +218,45 @@ judge(GrnndVacuum *v, Rows *r)
 		grnnd_delay_point();
 		judge_node(v, r->rows + i, end - i, rec);
 	}
-	judge_copies(v, r, rec);
 	pfree(rec);
 	for (uint32 i = 0; i < r->n; i++)
-		if (!r->rows[i].there)
-			r->rows[left++] = r->rows[i];
+	{
+		const Row  *row = &r->rows[i];
+
+		/* the rows before i are overwritten, but not the last row that stays */
+		if (!row->there || (kept.there && kept.node == row->node && kept.column == row->column &&
+							kept.rank == row->rank && kept.record == row->record))
+			r->rows[left++] = *row;
+		else
+			kept = *row;
+	}
 	r->n = left;
 	qsort(r->rows, r->n, sizeof(Row), compare_places);
 }
 
-/* Gathers the rows for changed nodes from r->from on, and keeps the stale rows. */
-static void
-gather(GrnndVacuum *v, Rows *r)
+/*
+ * Gathers the rows for changed nodes from page `page` on, as far as memory allows, and keeps the
+ * stale rows.  Returns the page of lists that follows, or GRN_INVALID_ID.
+ */
+static uint32
+gather(GrnndVacuum *v, Rows *r, uint32 page)
 {
+	const GrnLayout *l = &v->ix->layout;
+
 	r->n = 0;
-	r->full = false;
-	if (v->changed.count == 0)
-		return;
-	for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
-		 page = grnnd_set_next(&v->listed, page + 1))
+	for (; page != GRN_INVALID_ID && r->n < r->room; page = grnnd_set_next(&v->listed, page + 1))
+		if (v->changed.count > 0)
+		{
+			grnnd_delay_point();
+			gather_page(v, r, page * l->per_page);
+		}
+	if (r->n > 0)
 	{
-		grnnd_delay_point();
-		gather_page(v, r, page * v->ix->layout.per_page);
+		grnnd_test_point("vacuum-gathered");
+		grnnd_wait_for_inserts(v->index);
+		judge(v, r);
 	}
-	if (r->n == 0)
-		return;
-	grnnd_test_point("vacuum-gathered");
-	grnnd_wait_for_inserts(v->index);
-	judge(v, r);
+	return page;
 }
 
 /* The first of the stale rows from record id on. */
@@ -349,14 +276,6 @@ first_stale(const Rows *r, uint32 id)
 			high = mid;
 	}
 	return low;
-}
-
-static bool
-has_stale(const Rows *r, uint32 first, uint32 n)
-{
-	uint32		at = first_stale(r, first);
-
-	return at < r->n && r->rows[at].record < first + n;
 }
 
 /* ---- rows of lists ---- */
@@ -645,23 +564,18 @@ grnnd_clean_lists(GrnndVacuum *v)
 		return;
 	grnnd_set_init(&buckets, v->ix->meta.list_buckets * v->ix->meta.ncolumns);
 	grnnd_set_init(&guided, buckets.limit);
-	r.room = (uint32) Min(Max(v->memory.limit / sizeof(Row), LEAST_ROOM), MOST_ROOM);
+	/* the array doubles */
+	r.room = (uint32) Min(Max(v->memory.limit / (2 * sizeof(Row)), LEAST_ROOM), MOST_ROOM);
 	r.rows = palloc(LEAST_ROOM * sizeof(Row));
 	r.allocated = LEAST_ROOM;
-	for (r.to = 0; r.to != GRN_INVALID_ID;)
+	for (uint32 page = grnnd_set_next(&v->listed, 0), end; page != GRN_INVALID_ID; page = end)
 	{
-		bool		all = r.to == 0;
-
-		r.from = r.to;
-		r.to = GRN_INVALID_ID;
-		gather(v, &r);
-		for (uint32 page = grnnd_set_next(&v->listed, 0); page != GRN_INVALID_ID;
-			 page = grnnd_set_next(&v->listed, page + 1))
-			if (all || has_stale(&r, page * l->per_page, l->per_page))
-			{
-				grnnd_delay_point();
-				clean_page(v, &r, page * l->per_page, &buckets, &guided);
-			}
+		end = gather(v, &r, page);
+		for (; page != end; page = grnnd_set_next(&v->listed, page + 1))
+		{
+			grnnd_delay_point();
+			clean_page(v, &r, page * l->per_page, &buckets, &guided);
+		}
 	}
 	grnnd_note_memory(v);
 	pfree(r.rows);
