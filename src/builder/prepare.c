@@ -22,6 +22,8 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 	uint32_t	seen;
 	uint32_t	dim = p->rows->dim;
 	size_t		bytes = grn_form_bytes(p->rows->form, dim);
+	/* rows of a form that holds no floats keep the form */
+	bool		chooses = grn_form(p->rows->form)->holds != NULL;
 	float		scratch[GRN_MOST_DIMS];
 
 	begin += p->first;
@@ -30,14 +32,12 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		grn_prefetch_rows(p->rows, begin, end);
 	for (size_t i = begin; i < end; i++)
 	{
-		const float *x = grn_row_values(p->rows, grn_row(p->rows, i), scratch);
-		double		norm2;
+		const float *x = grn_row_query(p->rows, grn_row(p->rows, i), scratch);
+		double		norm2 = grn_query_norm2(p->rows->form, x, dim);
 
 		if (p->hashes != NULL)
 			p->hashes[i - p->first] = grn_hash_row(grn_row(p->rows, i), bytes);
 		/* The square of a finite float is in the range of doubles. */
-		norm2 = grn_form(p->rows->form)->sparse ? grn_form_norm2(p->rows->form, grn_row(p->rows, i), dim)
-			: grn_norm2(x, dim);
 		if (!isfinite(norm2))
 		{
 			size_t		bad = __atomic_load_n(&p->bad, __ATOMIC_RELAXED);
@@ -58,7 +58,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 		/* rounded up, so that no row's norm exceeds the largest */
 		if (norm2 > most)
 			most = nextafterf((float) norm2, INFINITY);
-		if (!(forms & (1u << GRN_FORM_WIDEST | 1u << p->rows->form)))
+		if (chooses && !(forms & (1u << GRN_FORM_WIDEST | 1u << p->rows->form)))
 			forms |= 1u << grn_form_smallest(x, dim);
 	}
 	if (p->also != NULL)
@@ -83,8 +83,7 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 	for (size_t i = begin; i < end; i++)
 	{
 		uint8_t    *row = (uint8_t *) grn_row(p->rows, i);
-		GrnScale	s = grn_scale(grn_form(p->rows->form)->sparse ? grn_form_norm2(p->rows->form, row, dim)
-								  : grn_norm2(grn_row_values(p->rows, row, scratch), dim),
+		GrnScale	s = grn_scale(grn_query_norm2(p->rows->form, grn_row_query(p->rows, row, scratch), dim),
 								  p->norm_unit, p->power);
 
 		memcpy(row + grn_row_scale_offset(p->rows), &s, sizeof(s));

@@ -594,6 +594,7 @@ static const GrnFormInfo forms[] = {
 		.l2 = grn_sparse_l2,
 		.ip = grn_sparse_ip,
 		.l1 = grn_sparse_l1,
+		.norm2 = grn_sparse_whole_norm2,
 		.normalize = grn_sparse_normalize,
 		.apart = grn_sparse_apart
 	}
@@ -679,9 +680,9 @@ grn_form_normalize(GrnForm form, void *stored, size_t n)
 	float		piece[PIECE];
 	double		norm2 = 0;
 
-	if (forms[form].sparse)
-		norm2 = grn_sparse_whole_norm2(stored);
-	for (size_t i = 0; i < n && !forms[form].sparse; i += PIECE)
+	if (forms[form].norm2 != NULL)
+		norm2 = forms[form].norm2(stored);
+	for (size_t i = 0; i < n && forms[form].norm2 == NULL; i += PIECE)
 	{
 		size_t		len = n - i < PIECE ? n - i : PIECE;
 

@@ -91,6 +91,8 @@ typedef struct GrnFormInfo
 	float		(*l1) (const float *q, const uint8_t *stored, size_t n);
 	/* the head with which numbers stand for themselves; NULL: the form has no head */
 	const void *own_head;
+	/* Returns |x|^2 of the row that a stored vector stands for.  NULL: computed from the numbers. */
+	double		(*norm2) (const uint8_t *stored);
 	/* Scales a stored vector to length 1.  NULL: the form cannot be scaled. */
 	void		(*normalize) (uint8_t *stored, size_t n, double norm);
 	/*
@@ -172,7 +174,10 @@ extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
  * at least one row.  Returns 1 if either is 0.
  */
 extern float grn_jaccard(double both, double either);
-/* Returns |x|^2, which is infinite or NaN if a number is. */
+/*
+ * Returns |stored x|^2 without the elements that a sparse row lost.  The result is infinite or NaN if
+ * a number is.
+ */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 /*
  * Returns the squared distance of sa * a and sb * b, two stored vectors of a form that is
@@ -233,6 +238,8 @@ grn_compared_by_product(GrnComparison comparison, float norm2_a, float norm2_b, 
  * packed into their form, or rotated.  0: grn_compare() is as fast.
  */
 extern size_t grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n);
+/* Returns |q|^2 of a query for stored vectors: floats, or a sparse row with all its elements. */
+extern double grn_query_norm2(GrnForm form, const float *q, size_t n);
 /* Prepares a query at an aligned address.  Returns false if the query needs grn_compare(). */
 extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);
 /* Returns the result of grn_compare() for a prepared query. */

@@ -4,6 +4,7 @@
 #include "space/form.h"
 
 #include "space/rotated.h"
+#include "space/space.h"
 #include "space/sparse.h"
 
 size_t
@@ -17,6 +18,14 @@ grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n)
 		return GRN_SPARSE_QUERY_BYTES;
 	return (comparison == GRN_COMPARE_JACCARD && f->jaccard != NULL) ||
 		(comparison == GRN_COMPARE_L2 && f->direct) ? grn_form_bytes(form, n) : 0;
+}
+
+double
+grn_query_norm2(GrnForm form, const float *q, size_t n)
+{
+	const GrnFormInfo *f = grn_form(form);
+
+	return f->norm2 != NULL ? f->norm2((const uint8_t *) q) : grn_norm2(q, n);
 }
 
 bool

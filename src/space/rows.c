@@ -61,7 +61,7 @@ grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
 				b;
 	float		d;
 
-	if (!grn_is_scaled(rows->embedding) && grn_form(rows->form)->sparse)
+	if (grn_form(rows->form)->sparse)
 	{
 		grn_row_distances(rows, x, &y, 1, &d);
 		return d;
@@ -70,13 +70,11 @@ grn_row_distance_of(const GrnRows *rows, const void *x, const void *y)
 		return grn_form_apart(rows->form, x, 1, y, 1, rows->dim);
 	a = grn_row_scale(rows, x);
 	b = grn_row_scale(rows, y);
-	if (!grn_form_is_floats(rows->form) && !grn_form(rows->form)->sparse)
+	if (!grn_form_is_floats(rows->form))
 		return grn_form_apart(rows->form, x, a.scale, y, b.scale, rows->dim);
 	if (x == y)
 		return 0;				/* exactly, whatever rounding would leave */
-	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) *
-		(grn_form_is_floats(rows->form) ? grn_dist->ip_f32(x, y, rows->dim)
-		 : grn_sparse_ip(x, y, rows->dim));
+	d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * grn_dist->ip_f32(x, y, rows->dim);
 	return d > 0 ? d : 0;
 }
 

@@ -213,7 +213,7 @@ stored_norm2(const void *row)
 }
 
 double
-grn_sparse_whole_norm2(const void *row)
+grn_sparse_whole_norm2(const uint8_t *row)
 {
 	float		error = grn_sparse_error(row);
 

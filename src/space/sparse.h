@@ -50,7 +50,7 @@ extern void grn_sparse_load(const void *row, size_t words, void *out);
 extern GRN_EXPORT float grn_sparse_error(const void *row);
 extern float grn_sparse_norm2(const void *row);
 /* Returns |x|^2 of the row x, with the elements that are not stored. */
-extern double grn_sparse_whole_norm2(const void *row);
+extern double grn_sparse_whole_norm2(const uint8_t *row);
 /* Scales a row to length 1. */
 extern void grn_sparse_normalize(uint8_t *row, size_t words, double norm);
 

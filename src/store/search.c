@@ -70,9 +70,6 @@ begin_bound(GrnSearch *s)
 		p->wanted = p->ef_exact;
 	if (p->wanted == 0)
 		p->wanted = (p->ef_exact + 3) / 4;
-	/* rejected candidates come back if the bound admits them */
-	s->once = !p->resumable;
-	p->resumable = true;
 	s->results.farthest = s->store->alloc(s->store, p->ef_exact * sizeof(float));
 	s->results.wanted = s->store->alloc(s->store, p->wanted * sizeof(float));
 }
@@ -227,7 +224,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	reserve(s, &s->results.found, sizeof(GrnFound), 0, room, &s->results.room);
 	if (s->p.closed)
 		s->closed.codes = store->alloc(store, (size_t) GRN_GATHER * params->layout->code_bytes);
-	if (s->p.resumable)
+	if (grn_keeps_rejected(s))
 		reserve_keys(s, &s->rejected.heap, (size_t) room * params->layout->degree);
 	return s;
 }
@@ -332,7 +329,7 @@ grn_search_run(GrnSearch *s)
 	bool		resume = s->started;
 
 	s->results.n = 0;
-	if (resume && (s->once || !s->p.resumable || s->truncated))
+	if (resume && (!s->p.resumable || s->truncated))
 		return 0;
 	s->started = true;
 	if (s->codes)
@@ -351,7 +348,7 @@ grn_search_run(GrnSearch *s)
 		expand_all(s);
 	}
 	/* A list that holds only dead nodes or freed slots gives no result, so try the next list. */
-	while (s->results.n == 0 && s->p.resumable && !grn_at_limit(s) &&
+	while (s->results.n == 0 && grn_keeps_rejected(s) && !grn_at_limit(s) &&
 		   (has_rejected(s) || s->dead.deferred.n > 0 || s->failing.heap.n + s->failing.far.n > 0))
 	{
 		s->list.n = 0;
@@ -365,7 +362,7 @@ grn_search_run(GrnSearch *s)
 	}
 	s->store->skips_neighbors = false;
 	sort_found(s);
-	if (s->p.resumable && grn_exceeds_memory(s, 0))
+	if (grn_keeps_rejected(s) && grn_exceeds_memory(s, 0))
 		s->truncated = true;
 	return (uint32_t) s->results.n;
 }

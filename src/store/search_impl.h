@@ -215,7 +215,6 @@ struct GrnSearch
 	GrnSearchParams p;
 	GrnStore   *store;
 	bool		codes;
-	bool		once;			/* the caller wants a single run, although p.resumable is set */
 	bool		started;		/* a run has begun before */
 	bool		truncated;
 	Query		query;
@@ -241,6 +240,13 @@ static inline bool
 has_rows(const GrnFound *f)
 {
 	return f->ntids > 0 || f->next != GRN_INVALID_ID;
+}
+
+/* Whether candidates that fall off the list are kept, for further runs or for a bound that moves. */
+static inline bool
+grn_keeps_rejected(const GrnSearch *s)
+{
+	return s->p.resumable || s->results.farthest != NULL;
 }
 
 /* ---- memory ---- */

@@ -113,7 +113,7 @@ grn_reject(GrnSearch *s, Key key)
 	Rejected   *r = &s->rejected;
 	Keys	   *heap = &r->heap;
 
-	if (!s->p.resumable || s->truncated)
+	if (!grn_keeps_rejected(s) || s->truncated)
 		return;
 	if (heap->n == heap->room)
 	{
@@ -229,7 +229,7 @@ reject_far(GrnSearch *s, Key key)
 void
 grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n)
 {
-	for (uint32_t i = 0; i < n && s->p.resumable; i++)
+	for (uint32_t i = 0; i < n && grn_keeps_rejected(s); i++)
 		reject_far(s, raw_key(raw[i]));
 }
 
@@ -261,7 +261,7 @@ grn_offer_neighbors(GrnSearch *s)
 	uint32_t	n = 0;
 	Key			bound = list_bound(s);
 
-	if (s->p.resumable && !s->rejected.resumed && s->rejected.heap.room - s->rejected.heap.n >= count)
+	if (grn_keeps_rejected(s) && !s->rejected.resumed && s->rejected.heap.room - s->rejected.heap.n >= count)
 	{
 		Key		   *far = s->rejected.heap.keys + s->rejected.heap.n;
 		uint32_t	nfar = 0;

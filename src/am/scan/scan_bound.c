@@ -25,8 +25,7 @@ grnnd_take_query(IndexScanDesc scan)
 	so->query.q = grnnd_form_query(&so->ix->key, so->ix->meta.column_dim, key->sk_argument);
 	if (so->query.q == NULL)
 		return false;
-	so->query.norm = sqrt(grn_form(form)->sparse ? grn_form_norm2(form, so->query.q, 0)
-						  : grn_norm2(so->query.q, so->ix->meta.dim));
+	so->query.norm = sqrt(grn_query_norm2(form, so->query.q, so->ix->meta.dim));
 	so->query.share = grn_own_query_share(&so->ix->layout, so->query.q);
 	so->query.norms = so->ix->key.metric->bound_by_norm &&
 		(grnnd_reranks(so->ix->key.type, so->ix->layout.form) || scan->numberOfOrderBys > 1 ||
