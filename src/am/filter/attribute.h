@@ -222,13 +222,13 @@ extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
 extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
 /*
  * Returns the most rows that the lists of an array column have, for a table of `rows` rows: the
- * column makes the index at most 5% larger, or has one list row for each row of the table.  A
- * record of a list takes as many bytes as a node's record.  20,000 sentences and image patches
- * with three elements of 50 each, an element of a fifth of the rows, recall at ef 40: half makes
- * the index 1% smaller, at the same visits.  Twice makes it 1 to 1.5% larger and takes 30 and 43%
- * fewer visits, for .006 and .01 more recall.
+ * column makes the index at most 10% larger, or has one list row for each row of the table.  A
+ * record of a list takes as many bytes as a node's record.  20,000 sentences, image patches and
+ * SIFT rows with three elements of 50 each, an element of a fifth of the rows, recall at ef 40:
+ * half makes the index 1 to 1.5% smaller, takes 1.4 to 1.8 times the visits and twice the time,
+ * and loses .006 to .01.
  */
-#define GRNND_ELEMENT_LISTS 0.045
+#define GRNND_ELEMENT_LISTS 0.09
 static inline double
 grnnd_most_listed(const GrnLayout *l, double rows)
 {

@@ -223,12 +223,10 @@ grnnd_bits_allow(uint64 bits, uint32 rank)
 /*
  * The most frequent classes get no list, until the remaining lists are within the budget of
  * grnnd_most_listed().  A class below the frequency LEAST_LEFT_OUT always gets a list, because
- * no other access path is good for so few rows.  A class above MOST_LISTED never gets a list,
- * because the graph is faster.  Half and twice of both take the same visits (20,000 sentences and
- * image patches with three elements of 50).
+ * no other access path is good for so few rows.  Half and twice of LEAST_LEFT_OUT take the same
+ * visits (20,000 sentences, image patches and SIFT rows with three elements of 50).
  */
 #define LEAST_LEFT_OUT 0.005
-#define MOST_LISTED 0.25
 
 typedef struct ClassCount
 {
@@ -266,9 +264,7 @@ grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, u
 	qsort(all, n, sizeof(ClassCount), compare_counts);
 	for (uint32 i = 0; i < n && i < GRN_SIG_CODES; i++)
 	{
-		double		frequency = (double) all[i].count / (double) rows;
-
-		if (frequency <= MOST_LISTED && (frequency < LEAST_LEFT_OUT || (double) left <= budget))
+		if ((double) all[i].count < LEAST_LEFT_OUT * (double) rows || (double) left <= budget)
 			break;
 		left -= all[i].count;
 		book->keys[book->count++] = all[i].class;
