@@ -11,7 +11,7 @@
 #include <new>
 #include <thread>
 
-#include "staging.h"
+#include "handle.h"
 
 /* Fewer bytes are copied by one thread, unless ROWS_ALONE rows are gathered or scattered. */
 constexpr size_t COPY_ALONE = (size_t) 512 << 10, ROWS_ALONE = 4096;

@@ -39,7 +39,7 @@ extern IndexBulkDeleteResult *grnnd_bulkdelete(IndexVacuumInfo *info,
 extern IndexBulkDeleteResult *grnnd_vacuumcleanup(IndexVacuumInfo *info,
 												  IndexBulkDeleteResult *stats);
 
-/* ---- scan/cost.c (options.h and opclass.h declare the other callbacks) ---- */
+/* ---- scan/cost.c (options.c and opclass.h declare the other callbacks) ---- */
 
 struct PlannerInfo;
 struct IndexPath;

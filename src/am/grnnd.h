@@ -14,11 +14,11 @@
 #include "utils/guc.h"
 #include "utils/relcache.h"
 
-#include "am/filter/attribute.h"
 #include "am/compat.h"
+#include "am/filter/attribute.h"
 #include "am/index/opclass.h"
 #include "builder/protocol.h"
-#include "store/own.h"
+#include "store/record.h"
 
 /* ---- pages ---- */
 
@@ -36,9 +36,9 @@ typedef enum GrnndPageKind		/* on disk: never renumber */
 	GRNND_CODEC = 3,
 	GRNND_NODES = 4,			/* records, or the first page of a spanning record */
 	GRNND_TAIL = 5,				/* a later page of a spanning record */
-	GRNND_BOOKS = 6,			/* books of signatures (signature.h) */
-	GRNND_SAMPLE = 7,			/* rows drawn at random (sample.h) */
-	GRNND_LISTS = 8				/* directory of lists (lists.h) */
+	GRNND_BOOKS = 6,			/* books of signatures (signature.c) */
+	GRNND_SAMPLE = 7,			/* rows drawn at random (sample.c) */
+	GRNND_LISTS = 8				/* directory of lists (lists.c) */
 } GrnndPageKind;
 
 /* The last bytes of every page. */
@@ -240,7 +240,7 @@ StaticAssertDecl(GRNND_META_OFF_QUERIED == 1288 &&
 				 "the metapage's parts overlap");
 
 /*
- * The start of the entry page's payload; entries.h reads and changes the page.  The page holds
+ * The start of the entry page's payload; entries.c reads and changes the page.  The page holds
  * entry points with their codes, so a search starts from one page.  Every node must be reachable
  * from entries[0].  count is 0 only while the index has no node.
  */
@@ -269,7 +269,7 @@ StaticAssertDecl(GRNND_ENTRY_OFF_FACTORS == 136 && GRNND_ENTRY_OFF_CODES == 264,
 /* ---- a backend's description of an index ---- */
 
 /*
- * Where blocks of an index were last found in shared buffers, see hints.h.  A hint is a buffer's
+ * Where blocks of an index were last found in shared buffers, see hints.c.  A hint is a buffer's
  * number minus its block's number.  A hint serves a run of 2^shift blocks: a single block, unless
  * the index has more blocks than hints.
  */

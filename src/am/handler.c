@@ -8,11 +8,9 @@
 #include "fmgr.h"
 #include "utils/guc.h"
 
-#include "am/scan/bitmap_scan.h"
 #include "am/grnnd.h"
+#include "am/index/index.h"
 #include "am/index/opclass.h"
-#include "am/index/options.h"
-#include "am/scan/query_sample.h"
 #include "am/scan/scan.h"
 #include "am/test_point.h"
 

@@ -20,9 +20,9 @@
 #include <libpq-fe.h>
 
 #include "build_server/wire.h"
-#include "builder/serve.h"
+#include "builder/pipeline.h"
 #include "space/kernels/dist.h"
-#include "space/packed_rows.h"
+#include "space/rows.h"
 
 #define AHEAD 16				/* most frames without an answer */
 #define TOGETHER 8				/* answers checked side by side */

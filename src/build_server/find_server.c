@@ -3,7 +3,7 @@
  * of both become a connection string, which the client gets by its socket and never in its
  * arguments or environment.
  */
-#include "am/create/build_server.h"
+#include "am/create/create.h"
 
 #include "access/reloptions.h"
 #include "catalog/pg_foreign_server.h"

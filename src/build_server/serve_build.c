@@ -23,13 +23,11 @@
 #include "varatt.h"
 #endif
 
-#include "am/create/build_state.h"
-#include "am/create/device_choice.h"
+#include "am/create/create.h"
 #include "am/create/mapping.h"
-#include "am/create/progress.h"
 #include "am/export.h"
 #include "build_server/wire.h"
-#include "space/packed_rows.h"
+#include "space/rows.h"
 
 #ifdef PG_MODULE_MAGIC_EXT
 PG_MODULE_MAGIC_EXT(.name = "grnnd_build_server", .version = "0.1.0");

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/parts.h"
-#include "builder/upload.h"
+#include "builder/gpus.h"
 #include "graph/descent.h"
-#include "memory/free_memory.h"
+#include "memory/memory.h"
 
 #define LEAST_PART_ROWS 1024	/* a build with fewer rows is never cut into parts */
 

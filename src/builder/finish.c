@@ -4,11 +4,10 @@
  * rest.  Cores do all of this if no GPU has the graph or the GPU fails.  Pages are ordered by cuts:
  * of digests on a GPU, of rows on cores.
  */
-#include "builder/finish.h"
-
 #include "builder/build_graph.h"
-#include "graph/connect.h"
-#include "store/cut_order.h"
+
+#include "graph/graph.h"
+#include "store/group.h"
 
 static void *
 gpu_main(void *arg)

@@ -1,7 +1,7 @@
 /*
  * gpu_team.c - the open GPUs that share the steps of a build; a GPU that fails is left out.
  */
-#include "builder/gpu_team.h"
+#include "builder/gpus.h"
 
 #include <stdio.h>
 #include <string.h>

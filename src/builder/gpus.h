@@ -5,6 +5,9 @@
 #define GRN_GPUS_H
 
 #include "builder/host.h"
+#include "builder/threads.h"
+#include "cuda/gpu.h"
+#include "space/rows.h"
 
 /* The devices that may build a graph, with their limits. */
 typedef struct GrnDeviceChoice
@@ -39,5 +42,83 @@ extern GrnGpu *grn_handle(int i, int handle);
 extern void grn_device_close(void);
 /* Fills *failure for an error of a GPU, with the SQLSTATE of the error's kind.  Returns false. */
 extern bool grn_gpu_refused(GrnFailure *failure, const GrnGpuError *err);
+
+/* list_gpus.c: the list of GPUs for grnnd_devices(). */
+
+/* Prints the list.  Returns the exit status. */
+extern int	grn_list_gpus(void);
+
+/* gpu_team.c: the open GPUs that share the steps of a build; a GPU that fails is left out. */
+
+/* The open GPUs, by their numbers in gpus.h. */
+typedef struct GrnTeam
+{
+	int			n;
+	bool		lost[GRN_MAX_GPUS]; /* the device has failed in an earlier step and is not used any
+									 * more */
+	bool		failing[GRN_MAX_GPUS];	/* the device has failed in the running step */
+	const GrnHost *host;
+	uint64_t	peak_bytes;		/* largest number of bytes that the handles of a single GPU held
+								 * together in any finished step */
+} GrnTeam;
+
+/* Marks a failed device as lost, and sends a notice. */
+extern void grn_team_lose(GrnTeam *team, int device, const GrnGpuError *err);
+/* Whether a device is still usable.  Any thread may call this function. */
+extern bool grn_team_has(const GrnTeam *team, int device);
+/* Updates peak_bytes after a step. */
+extern void grn_team_note_peak(GrnTeam *team);
+
+/* Functions of a thread: before its first item, and for each item.  On failure err is filled. */
+typedef GrnGpuStatus (*GrnBeginFn) (void *ctx, int device, GrnGpu *gpu, GrnGpuError *err);
+typedef GrnGpuStatus (*GrnItemFn) (void *ctx, int device, GrnGpu *gpu, size_t item,
+								   GrnGpuError *err);
+
+/* A step of a build: items that the team's devices take. */
+typedef struct GrnTeamStep
+{
+	GrnTeam    *team;
+	GrnQueue	queue;
+	GrnBeginFn	begin;			/* may be NULL */
+	GrnItemFn	item;
+	void	   *ctx;
+	bool		begun[GRN_MAX_GPUS][GRN_HANDLES];
+	pthread_mutex_t mutex;		/* protects err */
+	GrnGpuError err;			/* error of the device that failed last */
+} GrnTeamStep;
+
+/*
+ * Starts item() for 0 .. nitems - 1, in ascending order, on all usable devices.  Each device has
+ * `handles` threads, and each thread has a handle of its own.  A device that fails gives its item
+ * back and takes no more items.
+ */
+extern void grn_team_start(GrnTeamStep *step, GrnTeam *team, int handles, size_t nitems,
+						   GrnBeginFn begin, GrnItemFn item, void *ctx);
+/*
+ * Waits for the end of the step.  If items are left, the status is the error of the device that
+ * failed last.  Otherwise the status is GRN_GPU_OK, and devices that failed are lost to later
+ * steps.
+ */
+extern GrnGpuStatus grn_team_finish(GrnTeamStep *step, GrnGpuError *err);
+
+/* upload.c: copies rows to a GPU. */
+
+/*
+ * Copies rows to the GPU for a build.  A buffer on the host collects rows that are scattered or
+ * scaled, or whose form no device takes.  The device itself expands rows of shorter forms.
+ * progress: the progress of the enclosing step, or NULL.
+ */
+extern GrnGpuStatus grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress *progress,
+							   GrnGpuError *err);
+/* Whether a device takes rows of this form without conversion. */
+extern bool grn_gpu_takes(const GrnRows *rows);
+/* Describes the rows to the GPU: address, order, stride, and kind of numbers. */
+extern GrnGpuSource grn_gpu_source(const GrnRows *rows);
+/* Whether the digests of the rows can be GRN_GPU_BIT_DIGESTS. */
+extern bool grn_has_bit_digests(const GrnRows *rows);
+/* Whether a GPU build of the rows needs GrnGpuFit.few_directions. */
+extern bool grn_few_directions(const GrnRows *rows);
+/* Computes the places of rows [first, first + count), and writes them to out [count][dim]. */
+extern void grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out);
 
 #endif							/* GRN_GPUS_H */

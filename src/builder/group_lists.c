@@ -5,7 +5,7 @@
  * makes the groups of a list, because hundreds of lists keep all threads at work.  The longest
  * lists come first, so that threads end at about the same time.
  */
-#include "builder/group_lists.h"
+#include "builder/pipeline.h"
 
 #include <string.h>
 

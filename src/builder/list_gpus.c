@@ -5,7 +5,7 @@
  * capability, bytes of memory, bytes free.  The line of an unusable GPU has the number, a tab, an
  * exclamation mark and the reason.  If no GPU can be used at all, "-" replaces the number.
  */
-#include "builder/list_gpus.h"
+#include "builder/gpus.h"
 
 #include <inttypes.h>
 #include <stdio.h>

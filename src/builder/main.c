@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/list_gpus.h"
-#include "builder/serve.h"
+#include "builder/gpus.h"
+#include "builder/pipeline.h"
 #include "space/kernels/dist.h"
 
 static const char usage[] =

@@ -6,7 +6,7 @@
  * process that uses the most memory.  Under strict accounting (vm.overcommit_memory = 2) the thread
  * gets SIGBUS instead, and the leader must receive an ordinary error.
  */
-#include "builder/no_memory.h"
+#include "builder/host.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "builder/host.h"
 #include "builder/protocol.h"
 
 /* The message is formatted in advance, because a signal handler must not format text. */

@@ -4,7 +4,7 @@
 #include "builder/parts_impl.h"
 
 #include "graph/descent.h"
-#include "memory/file_pages.h"
+#include "memory/memory.h"
 
 static void
 cores_progress(void *ctx, uint64_t done, uint64_t total)

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "builder/upload.h"
+#include "builder/gpus.h"
 
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* bytes of rows whose places are computed on the host
 											 * for digests */

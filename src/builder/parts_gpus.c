@@ -2,7 +2,7 @@
  * parts_gpus.c - builds in parts on GPUs.
  *
  * Rows become digests first (parts_digests.c).  Each step is a queue of items for the devices
- * (gpu_team.h).  The devices merge the lists if all digests and a batch of lists fit a device;
+ * (gpu_team.c).  The devices merge the lists if all digests and a batch of lists fit a device;
  * otherwise the processor's cores merge.
  */
 #include "builder/parts_impl.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/upload.h"
+#include "builder/gpus.h"
 
 #define LEAST_DIVIDE 8			/* if memory runs out, parts shrink at most by this factor */
 

@@ -5,11 +5,11 @@
 #ifndef GRN_PARTS_IMPL_H
 #define GRN_PARTS_IMPL_H
 
-#include "builder/gpu_team.h"
-#include "builder/parts.h"
-#include "memory/arena.h"
+#include "builder/build_graph.h"
+#include "builder/gpus.h"
 #include "graph/cut.h"
-#include "graph/projection.h"
+#include "graph/descent.h"
+#include "memory/memory.h"
 
 /*
  * Largest size of a part, as a multiple of the mean size.  Recall at ef 40 of 20,000 sentences and

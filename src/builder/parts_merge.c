@@ -5,14 +5,13 @@
  * other.  The neighbors of text embeddings are spread over all rows.  If such rows are floats on a
  * disk, memory cannot hold the neighbors of even a few rows, and the disk would be read many times
  * over.  So the merge compares projections of a few bytes a row, like the descent
- * (graph/projection.h), because memory holds the projections of many more rows.
+ * (graph/projection.c), because memory holds the projections of many more rows.
  */
 #include "builder/parts_impl.h"
 
+#include "graph/cut.h"
 #include "graph/descent.h"
-#include "graph/merge.h"
-#include "graph/projection.h"
-#include "memory/file_pages.h"
+#include "memory/memory.h"
 
 #define COARSE_SAMPLE 1024		/* rows that test whether bytes tell neighbors apart */
 

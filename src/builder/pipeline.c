@@ -5,7 +5,7 @@
  *
  * A GPU starts and builds in a thread of its own.  Meanwhile cores make codes and choose entries,
  * because both need only the rows.  The GPU then orders the graph while cores connect it
- * (finish.h).
+ * (finish.c).
  */
 #include "builder/pipeline_impl.h"
 
@@ -14,12 +14,10 @@
 
 #include "builder/build_graph.h"
 #include "builder/prepare.h"
-#include "memory/arena.h"
 #include "graph/descent.h"
-#include "graph/duplicates.h"
-#include "memory/file_pages.h"
-#include "memory/free_memory.h"
-#include "store/own.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
+#include "store/record.h"
 
 /*
  * Rounds on a GPU if t1 and t2 are not set.  A graph without an index gets half as many rounds.

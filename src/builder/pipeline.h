@@ -5,6 +5,7 @@
 #define GRN_PIPELINE_H
 
 #include "builder/host.h"
+#include "builder/protocol.h"
 
 typedef struct GrnBuild
 {
@@ -22,5 +23,53 @@ typedef struct GrnBuild
  * build->host.  Returns false with *failure filled if the build fails.
  */
 extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
+
+/* group_lists.c: puts the rows of lists of filter columns into groups. */
+
+/* Lists to group, and the segments of the build. */
+typedef struct GrnGroupRequest
+{
+	const GrnBuildSpec *spec;
+	const GrnBuildResult *result;
+	uint64_t	rows;			/* rows of the build */
+	char	   *built;			/* segment RESULT */
+	char	   *lists;			/* segment LISTS, */
+	uint64_t	list_bytes;		/* mapped bytes of LISTS */
+} GrnGroupRequest;
+
+/* Whether all arrays lie in LISTS, and lists name nodes and groups that exist. */
+extern bool grn_group_request_sound(const GrnGroupRequest *request);
+
+/*
+ * Makes the groups of a sound request, by all threads, each list by a single thread.  Returns false
+ * without memory for the work.
+ */
+extern bool grn_group_lists(const GrnGroupRequest *request, GrnParallel *parallel);
+
+/* serve.c: the builder process of a leader. */
+
+/* Has another host build; src/build_server/client.c. */
+typedef struct GrnElsewhere
+{
+	/*
+	 * As grn_build(), except that the rows are still being collected (GrnHost.rows()).  connection:
+	 * a connection string of libpq.
+	 */
+	bool		(*build) (GrnBuild *build, const char *connection, GrnBuildResult *result,
+						  GrnFailure *failure);
+	/* Ends the connection of a successful build, after DONE. */
+	void		(*end) (void);
+} GrnElsewhere;
+
+/*
+ * Serves the leader at the socket `fd` until the leader closes the socket.  Never returns.
+ * elsewhere: NULL if this process builds.
+ */
+extern int	grn_serve(int fd, const GrnElsewhere *elsewhere);
+/*
+ * The same for the main() of a program, at GRN_BUILDER_FD.  Returns the exit status if no leader is
+ * there.
+ */
+extern int	grn_builder_process(const char *program, const GrnElsewhere *elsewhere);
 
 #endif							/* GRN_PIPELINE_H */

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/arena.h"
-#include "memory/file_pages.h"
-#include "store/own.h"
+#include "memory/memory.h"
+#include "store/record.h"
 
 /*
  * Vertices that all threads encode in a single loop.  Short loops matter while a GPU builds: the

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/medoid.h"
-#include "space/longest.h"
+#include "graph/graph.h"
 #include "space/space.h"
 #include "store/prune.h"
 
@@ -37,7 +36,7 @@ vertex_length(const GrnPipeline *p, uint32_t v)
 }
 
 /*
- * Replaces some of the entries after the first by the longest rows (space/longest.h), and sorts the
+ * Replaces some of the entries after the first by the longest rows (space/longest.c), and sorts the
  * entries after the first by length, longest first.
  */
 static void

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/arena.h"
-#include "store/own.h"
+#include "memory/memory.h"
+#include "store/record.h"
 
 #define NEAREST 10				/* nearest rows of a probe that a search must keep */
 #define KEPT 40					/* rows that a search keeps */

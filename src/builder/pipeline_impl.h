@@ -6,18 +6,16 @@
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
 
-#include "builder/finish.h"
+#include "builder/build_graph.h"
 #include "builder/gpus.h"
-#include "builder/progress.h"
+#include "builder/host.h"
 #include "builder/pipeline.h"
 #include "builder/prepare.h"
 #include "graph/graph.h"
 #include "memory/memory.h"
 #include "space/metric.h"
 #include "space/rows.h"
-#include "store/codec_fit.h"
-#include "store/estimate.h"
-#include "store/own.h"
+#include "store/codec.h"
 #include "store/record.h"
 #include "store/search.h"
 
@@ -32,7 +30,7 @@ typedef enum GrnRegime
 								 * WORK has own vectors */
 	GRN_MOVED,					/* in WORK, where the distinct rows were moved after the first pass */
 	GRN_PLACED,					/* in WORK, where the first pass has moved all rows */
-	GRN_ROUNDED					/* the same as own items (own.h) of GRN_FORM_ROUNDED, the form that
+	GRN_ROUNDED					/* the same as own items (own.c) of GRN_FORM_ROUNDED, the form that
 								 * records keep; own[] is these items, indexed by row */
 } GrnRegime;
 
@@ -148,7 +146,7 @@ extern bool grn_pipeline_may_move(const GrnPipeline *p);
 /*
  * The first pass over rows that will move.  Checks the rows and moves them to the beginning of
  * WORK, cell by cell of the space.  Rounds the rows if the regime is GRN_ROUNDED.  Sets p->order to
- * the rows' new places.  hashes [n] is by place, of the rows before rounding.  For duplicates.h,
+ * the rows' new places.  hashes [n] is by place, of the rows before rounding.  For duplicates.c,
  * by_cell [n] lists the places cell by cell, and slots [2n] is a workspace.
  */
 extern bool grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes,
@@ -241,7 +239,7 @@ extern void grn_records_end(GrnRecords *r);
 extern const void *grn_records_row(const GrnRecords *r, uint32_t id);
 /*
  * Adds edges to the graph of a build in parts where searches end too early
- * (store/navigable.h).  The graph must be connected.
+ * (store/navigable.c).  The graph must be connected.
  */
 extern void grn_pipeline_make_navigable(GrnPipeline *p);
 /* The same for a graph without codes whose searches start at one vertex. */

@@ -17,11 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/arena.h"
 #include "graph/cut.h"
-#include "memory/file_pages.h"
-#include "memory/free_memory.h"
-#include "store/own.h"
+#include "memory/memory.h"
+#include "store/record.h"
 
 #define STRETCHES 32			/* stretches of rows; after each copied stretch its memory is freed */
 

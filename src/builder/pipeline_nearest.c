@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "memory/arena.h"
-#include "graph/nearest.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
 
 /* Items of RESULT that a thread reserves at once. */
 #define CHUNK_ITEMS 65536

@@ -25,11 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/arena.h"
 #include "graph/cut.h"
-#include "graph/duplicates.h"
-#include "memory/file_pages.h"
-#include "store/own.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
+#include "store/record.h"
 
 #define PIECES 16				/* smallest number of pieces of an average cell, so that few rows
 								 * land in another cell's piece */
@@ -69,7 +68,7 @@ typedef struct Placement
 								 * the copy */
 	uint32_t   *order;			/* [n] place of each rank */
 	uint32_t   *by_cell;		/* [n] places, cell by cell */
-	/* [2n] workspace of duplicates.h after the pass; shares its bytes with the arrays below */
+	/* [2n] workspace of duplicates.c after the pass; shares its bytes with the arrays below */
 	uint32_t   *slots;
 	uint32_t   *to;				/* [n] place of each row */
 	uint64_t   *row_hashes;		/* [stretch] */

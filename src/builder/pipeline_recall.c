@@ -3,7 +3,7 @@
  * sample of rows as queries.  The index keeps the resulting curve.
  *
  * The true nearest rows of a query come from a comparison with all rows.  Searches read records in
- * the form in which the leader will write them, without the query's own node (absent.h), because
+ * the form in which the leader will write them, without the query's own node (absent.c), because
  * the queries of applications have no node either.
  *
  * The measurement takes a share of the processor time that the build has used so far.  The number
@@ -27,9 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "builder/queries.h"
-#include "store/absent.h"
+#include "builder/prepare.h"
 #include "store/prune.h"
+#include "store/search.h"
 
 #define FIRST_QUERIES 8			/* queries measured in any case */
 /*

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/absent.h"
-#include "store/navigable.h"
+#include "store/search.h"
 
 /*
  * Own items of all rows take so many bytes at most, since the build's plan of memory does not have

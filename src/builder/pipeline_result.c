@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 
 GrnResultArrays
 grn_pipeline_place_result(const GrnPipeline *p, void *segment)

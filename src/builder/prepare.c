@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "builder/progress.h"
-#include "graph/duplicates.h"
+#include "builder/host.h"
+#include "graph/graph.h"
 #include "memory/memory.h"
 #include "space/space.h"
 

@@ -5,6 +5,9 @@
 #define GRN_PREPARE_H
 
 #include "builder/host.h"
+#include "builder/threads.h"
+#include "space/grn.h"
+#include "space/metric.h"
 #include "space/rows.h"
 
 typedef struct GrnPrepared
@@ -51,5 +54,76 @@ extern bool grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParall
 								GrnFailure *failure);
 /* Ends the pass and fills *out.  Errors: SQLSTATE 22003 if a squared norm is infinite. */
 extern bool grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure);
+
+/*
+ * unpack.c: a queue of packed rows from another host.  All threads unpack queued rows while more
+ * rows arrive.
+ */
+
+/* Rows [first, first + n) of VECTORS, packed in a form. */
+typedef struct GrnPackedRows
+{
+	uint64_t	first;
+	uint64_t	n;
+	GrnForm		form;
+} GrnPackedRows;
+
+typedef struct GrnPackedQueue
+{
+	GrnPackedRows *items;
+	size_t		n;
+	size_t		room;
+} GrnPackedQueue;
+
+/* Adds an item.  Returns false if memory is short. */
+extern bool grn_packed_add(GrnPackedQueue *queue, GrnPackedRows item);
+/* Unpacks all items and empties the queue.  Errors: SQLSTATE 53200. */
+extern bool grn_packed_run(GrnPackedQueue *queue, const GrnRows *rows, GrnPool *pool,
+						   GrnFailure *failure);
+
+/* queries.c: finds, for a few queries, the nearest of all rows by comparison. */
+
+#define GRN_MOST_QUERIES 400
+
+/* The smallest distances of a query, in ascending order. */
+typedef struct GrnLeast
+{
+	uint32_t	n;
+	float		d[GRN_CURVE_MOST_K];
+} GrnLeast;
+
+typedef struct GrnQueries
+{
+	GrnComparison comparison;
+	GrnRows		rows;			/* form and dimensions of all rows */
+	uint32_t	n;
+	int			threads;
+	float	   *floats;			/* [n][dim] */
+	char	   *made;			/* [n][made_bytes] queries prepared for rows of this form, or NULL */
+	size_t		made_bytes;
+	bool		by_products;	/* inner products show which rows are far */
+	float		norm2[GRN_MOST_QUERIES];	/* |q|^2 */
+	GrnLeast   *nearest;		/* [threads][n]; after grn_queries_merge() the first n entries
+								 * cover all rows */
+} GrnQueries;
+
+/*
+ * Makes queries of n rows, at most GRN_MOST_QUERIES.  Returns false if memory is short.  The caller
+ * must call grn_queries_free() in either case.
+ */
+extern bool grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
+							 const void *const *of, uint32_t n, int threads);
+extern void grn_queries_free(GrnQueries *q);
+
+/* The distance of a row from query i. */
+extern float grn_queries_compare(const GrnQueries *q, uint32_t i, const void *row);
+/*
+ * Compares a row with all queries, except queries whose entry in ids [n] equals the row's id.
+ * `thread` is the number of the calling thread.  scratch: [dim].
+ */
+extern void grn_queries_compare_row(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id,
+									const void *row, float *scratch);
+/* Merges the nearest rows that all threads have found. */
+extern void grn_queries_merge(GrnQueries *q);
 
 #endif							/* GRN_PREPARE_H */

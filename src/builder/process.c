@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "builder/no_memory.h"
-#include "builder/serve.h"
+#include "builder/host.h"
+#include "builder/pipeline.h"
 
 /* Whether descriptor GRN_BUILDER_FD is the leader's socket. */
 static bool

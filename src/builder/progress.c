@@ -1,7 +1,7 @@
 /*
- * progress.c - measures the progress of a build's phases; see progress.h.
+ * progress.c - measures the progress of a build's phases; see host.h.
  */
-#include "builder/progress.h"
+#include "builder/host.h"
 
 /* Shares of a loop: of what is left of the phase, and of what is left of a counted item. */
 #define LOOP_SHARE (1.0 / 32)

@@ -39,8 +39,8 @@
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
 
-#include "memory/arena.h"
-#include "graph/nearest.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
 #include "space/grn.h"
 #include "store/group.h"
 #include "store/record.h"
@@ -152,7 +152,7 @@ typedef struct GrnRemoteTimes
 /*
  * The numbers of a build's result.  GrnResultArrays has the arrays.  If rows have moved, their
  * vectors are in WORK at off_vectors: rows in the form of VECTORS, whose own copy is gone, or, if
- * own_items, the vectors that records keep (store/own.h).
+ * own_items, the vectors that records keep (store/own.c).
  */
 typedef struct GrnBuildResult
 {
@@ -170,7 +170,7 @@ typedef struct GrnBuildResult
 	uint32_t	on_gpu;
 	uint32_t	connected;		/* vertices that the builder connected at the end, because no
 								 * search reached them */
-	uint32_t	centered;		/* own vectors have a center (store/own.h) */
+	uint32_t	centered;		/* own vectors have a center (store/own.c) */
 	/*
 	 * Number of vectors at off_vectors of WORK, which lie in an order of their own: rows, or the
 	 * vectors that records keep.  0: rows have not moved.
@@ -333,7 +333,7 @@ typedef enum GrnMsgType
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
 	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
-								 * GrnForm arg2 (space/packed_rows.h) */
+								 * GrnForm arg2 (space/packed_rows.c) */
 	GRN_MSG_GROUP,				/* after DONE: LISTS has lists to put into groups */
 	GRN_MSG_CONNECTION,			/* text: the next piece of the connection string */
 	/* builder to leader */

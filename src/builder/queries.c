@@ -1,12 +1,12 @@
 /*
- * queries.c - finds the rows nearest to a few queries; see queries.h.
+ * queries.c - finds the rows nearest to a few queries; see prepare.h.
  *
  * Each row of floats is first multiplied with all queries at once.  A product takes a tenth of the
  * time of a comparison, and shows for most rows that they are farther than the nearest rows so far.
  * Only the rows that may be near are compared.  A product sums in another order than a comparison
  * and is less exact, but the comparison decides, so the result does not depend on products.
  */
-#include "builder/queries.h"
+#include "builder/prepare.h"
 
 #include <float.h>
 #include <string.h>

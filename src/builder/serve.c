@@ -8,7 +8,7 @@
  * sends while it holds the mutex, and a BEAT is skipped if the socket has no room.  A further
  * thread opens the device, because opening takes as long as much of the build.
  */
-#include "builder/serve.h"
+#include "builder/pipeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,9 @@
 #include <unistd.h>
 
 #include "builder/gpus.h"
-#include "builder/group_lists.h"
-#include "builder/pipeline.h"
-#include "builder/thread_pool.h"
-#include "builder/unpack.h"
+#include "builder/prepare.h"
+#include "builder/threads.h"
 #include "space/metric.h"
-#include "space/packed_rows.h"
 #include "space/rows.h"
 
 #define BEAT_EVERY_MS (GRN_BEAT_MS / 2)

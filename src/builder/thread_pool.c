@@ -1,7 +1,7 @@
 /*
  * thread_pool.c - a fixed set of threads that share a single loop at a time.
  */
-#include "builder/thread_pool.h"
+#include "builder/threads.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * unpack.c - unpacks rows that another host has sent; see unpack.h.
+ * unpack.c - unpacks rows that another host has sent; see prepare.h.
  */
-#include "builder/unpack.h"
+#include "builder/prepare.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "space/packed_rows.h"
+#include "space/rows.h"
 
 #ifndef MADV_POPULATE_WRITE		/* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23

@@ -1,7 +1,7 @@
 /*
  * upload.c - copies rows to a GPU.
  */
-#include "builder/upload.h"
+#include "builder/gpus.h"
 
 #include <stdio.h>
 #include <stdlib.h>

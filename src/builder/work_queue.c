@@ -1,7 +1,7 @@
 /*
  * work_queue.c - a queue of numbered work items, and the threads that take the items in order.
  */
-#include "builder/work_queue.h"
+#include "builder/threads.h"
 
 #include <stdlib.h>
 #include <string.h>

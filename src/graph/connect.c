@@ -12,13 +12,12 @@
  * Nothing was reached through x, because x was not reached.  The set of reached vertices
  * therefore only grows.
  */
-#include "graph/connect.h"
+#include "graph/graph.h"
 
 #include <string.h>
 
 #include "graph/beam.h"
-#include "graph/reach.h"
-#include "store/estimate.h"
+#include "store/codec.h"
 
 #define SEARCH_GRAIN 16			/* words of 64 vertices that a thread takes at once */
 

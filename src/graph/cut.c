@@ -12,8 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "memory/arena.h"
-#include "memory/file_pages.h"
+#include "memory/memory.h"
 
 /*
  * 20,000 sentences and image patches in parts, recall at ef 40: half of SAMPLE .002 and .004 more,

@@ -4,6 +4,8 @@
 #ifndef GRN_CUT_H
 #define GRN_CUT_H
 
+#include "graph/graph.h"
+#include "space/kernels/tile.h"
 #include "space/rows.h"
 
 #define GRN_MAX_PARTS 256
@@ -74,5 +76,16 @@ extern size_t grn_parts_largest(const GrnParts *parts);
  */
 extern bool grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacity,
 						   GrnParallel *parallel, void *workspace, GrnParts *parts);
+
+/* merge.c: makes one graph of the lists of the parts' graphs. */
+
+/*
+ * Makes the graph of all rows from the lists of the parts' graphs: lists [members][graph->degree]
+ * of rows, with GRN_INVALID_ID after the last neighbor of a short list.  A row gets the
+ * neighbors from both of its lists that pass the RNG rule, and then the nearest remaining
+ * neighbors, up to the degree.
+ */
+extern void grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *lists, GrnParallel *parallel,
+							GrnGraph *graph);
 
 #endif							/* GRN_CUT_H */

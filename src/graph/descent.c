@@ -17,8 +17,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "memory/arena.h"
-#include "graph/pivot_order.h"
+#include "memory/memory.h"
 
 /*
  * Fewer rows than PROJECT_ROWS are not worth the fit of a projection.  Such rows are compared

@@ -6,7 +6,6 @@
 #define GRN_DESCENT_IMPL_H
 
 #include "graph/descent.h"
-#include "graph/projection.h"
 #include "space/kernels/tile.h"
 
 /* A key: distance (see tile.h), then id, then 1 if the key is new. */
@@ -74,5 +73,16 @@ typedef struct Descent
  * lists are filled with the nearest neighbors of neighbors.
  */
 extern void grn_write_lists(Descent *d, GrnParallel *parallel, bool fill);
+
+/* pivot_order.c: computes a cheap order of rows in which near rows are often near each other. */
+
+/*
+ * Chooses some hundred or thousand rows at random as pivots.  Sorts rows [0, n) of the tile into
+ * bins by their nearest pivot, found in two levels: order[i] is the row at position i.  The order
+ * does not depend on the number of threads.  workspace: grn_pivot_order_bytes(n) bytes.
+ */
+extern size_t grn_pivot_order_bytes(size_t n);
+extern void grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *parallel,
+							uint32_t *order, void *workspace);
 
 #endif							/* GRN_DESCENT_IMPL_H */

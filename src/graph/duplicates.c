@@ -1,7 +1,7 @@
 /*
  * duplicates.c - finds rows that are identical in every bit.
  */
-#include "graph/duplicates.h"
+#include "graph/graph.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * medoid.c - finds the row in the middle: the row of a sample that is nearest to the sample's
  * mean.
  */
-#include "graph/medoid.h"
+#include "graph/graph.h"
 
 #include <math.h>
 

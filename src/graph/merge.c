@@ -1,7 +1,7 @@
 /*
  * merge.c - makes one graph of the lists of the parts' graphs.
  */
-#include "graph/merge.h"
+#include "graph/cut.h"
 
 #include <string.h>
 

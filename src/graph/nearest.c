@@ -12,12 +12,12 @@
  * that may be near enough, by a bound of the rounding error, are compared again exactly.
  * Lists are therefore the same as from exact comparisons.
  */
-#include "graph/nearest.h"
+#include "graph/graph.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 #include "space/kernels/linear.h"
 
 /* A search that has seen more ids zeroes the whole set instead of single ids. */

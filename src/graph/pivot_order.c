@@ -1,11 +1,11 @@
 /*
  * pivot_order.c - computes a cheap order of rows in which near rows are often near each other.
  */
-#include "graph/pivot_order.h"
+#include "graph/descent_impl.h"
 
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 
 /*
  * ROWS_PER_BIN, recall at ef 40 of 20,000 sentences and image patches: half .001 and .0005 less,

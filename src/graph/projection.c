@@ -5,14 +5,14 @@
  * principal directions makes one scale accurate for all.  If even the most directions keep too
  * little of the variance, all coordinates of a row become bytes.
  */
-#include "graph/projection.h"
+#include "graph/descent.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 #include "space/kernels/tile.h"
-#include "store/codec_fit.h"
+#include "store/codec.h"
 
 #define MAX_DIMS GRN_MAX_CODE_DIMS
 /*

@@ -5,7 +5,7 @@
  * processor's caches, which matters because every edge tests a vertex at a random place of the
  * set.
  */
-#include "graph/reach.h"
+#include "graph/graph.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /*
  * workspace.c - places the arrays of a build, except the graph's own, in the workspace.
  */
-#include "graph/workspace.h"
+#include "graph/descent.h"
 
-#include "graph/connect.h"
-#include "store/cut_order.h"
+#include "graph/graph.h"
+#include "store/group.h"
 
 static uint64_t
 larger(uint64_t a, uint64_t b)

@@ -1,7 +1,7 @@
 /*
- * file_pages.c - advice to the kernel about the pages of a mapped file; see file_pages.h.
+ * file_pages.c - advice to the kernel about the pages of a mapped file; see memory.h.
  */
-#include "memory/file_pages.h"
+#include "memory/memory.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /*
  * free_memory.c - finds how much memory a build may take.
  */
-#include "memory/free_memory.h"
+#include "memory/memory.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory/arena.h"
 
 GrnMemory	grn_memory = {malloc, free};
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "builder/host.h"
-#include "builder/thread_pool.h"
-#include "space/form.h"
+#include "builder/threads.h"
 #include "paper/options.h"
+#include "space/form.h"
 
 #define ENTRIES 32
 #define K 10					/* recall@10 */

@@ -10,11 +10,10 @@
 #include <sys/mman.h>
 
 #include "builder/build_graph.h"
-#include "builder/finish.h"
 #include "builder/pipeline_impl.h"
 #include "builder/prepare.h"
-#include "builder/thread_pool.h"
-#include "graph/medoid.h"
+#include "builder/threads.h"
+#include "graph/graph.h"
 #include "paper/options.h"
 
 /* records of a page whose order is timed; a page holds as many records of 128 dimensions */

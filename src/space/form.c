@@ -6,9 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "space/kernels/pairs.h"
-#include "space/rotated.h"
-#include "space/sparse.h"
+#include "space/kernels/dist.h"
 
 #define PIECE 64				/* numbers converted at a time */
 

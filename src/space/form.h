@@ -13,6 +13,11 @@
 #ifndef GRN_FORM_H
 #define GRN_FORM_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "space/grn.h"
 #include "space/kernels/dist.h"
 #include "space/metric.h"
 
@@ -27,7 +32,7 @@ typedef enum GrnForm
 								 * GrnRotatedHead */
 	GRN_FORM_ROTATED2 = 6,		/* the same with 2 bits */
 	GRN_FORM_ROTATED1 = 7,		/* the same with 1 bit */
-	GRN_FORM_SPARSE = 8			/* the non-zero elements of a row; the numbers are words (sparse.h) */
+	GRN_FORM_SPARSE = 8			/* the non-zero elements of a row; the numbers are words (sparse.c) */
 } GrnForm;
 
 /* Holds any row exactly, for indexes whose rows are not known yet. */
@@ -175,8 +180,8 @@ extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
  */
 extern float grn_jaccard(double both, double either);
 /*
- * Returns |stored x|^2 without the elements that a sparse row lost.  The result is infinite or NaN if
- * a number is.
+ * Returns |stored x|^2 without the elements that a sparse row lost.  The result is infinite or NaN
+ * if a number is.
  */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 /*
@@ -245,5 +250,154 @@ extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);
 /* Returns the result of grn_compare() for a prepared query. */
 extern float grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
 							   const void *stored, size_t n);
+
+/*
+ * rotated.c: stored vectors of 4, 2 or 1 bits for each number of the rotated row.
+ *
+ * A row is rotated (space/kernels/rotate.c), so its numbers have similar sizes.  Each number
+ * is rounded to one of 2^bits levels and stands for scale * (level - middle).  The scale makes
+ * the stored vector s of a row x satisfy <s, x> = |x|^2, so the error x - s is perpendicular
+ * to x.  The estimate |q - s|^2 - |x - s|^2 of the squared distance of a query q from x is
+ * therefore right on average, and so is the inner product.
+ */
+
+/* The head of such a stored vector, at any address. */
+typedef struct GrnRotatedHead
+{
+	float		scale;			/* 0: all numbers are 0 */
+	float		norm2;			/* squared norm of the stored vector */
+} GrnRotatedHead;
+
+/* Functions for GrnFormInfo.  l2, ip and l1 rotate the stored vector back for each comparison. */
+#define GRN_ROTATED_FUNCTIONS(bits) \
+extern bool grn_rotated##bits##_store(const float *x, size_t n, uint8_t *out); \
+extern void grn_rotated##bits##_load(const uint8_t *stored, size_t n, float *out); \
+extern float grn_rotated##bits##_l2(const float *q, const uint8_t *stored, size_t n); \
+extern float grn_rotated##bits##_ip(const float *q, const uint8_t *stored, size_t n); \
+extern float grn_rotated##bits##_l1(const float *q, const uint8_t *stored, size_t n);
+
+GRN_ROTATED_FUNCTIONS(4)
+GRN_ROTATED_FUNCTIONS(2)
+GRN_ROTATED_FUNCTIONS(1)
+
+/*
+ * Writes the stored vector without rotating it back.  Distances between rotated vectors are
+ * the same, and the rotation is saved.
+ */
+extern void grn_rotated_load_rotated(uint32_t bits, const uint8_t *stored, size_t n, float *out);
+
+/*
+ * grn_rotated_query() prepares a query for many comparisons (bits: 4, 2 or 1): rotated, in signed
+ * bytes.  The rounding of the query adds less than a hundredth of the error that the levels have.
+ */
+extern size_t grn_rotated_query_bytes(uint32_t bits, size_t n);
+extern void grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out);
+/* Adds `by` + times_head * (the head's norm2) to all further inner products with the query. */
+extern void grn_rotated_shift_products(void *query, float by, float times_head);
+/* Return |s|^2 of a stored vector s: by the head, and by the levels without the head's norm2. */
+extern float grn_rotated_norm2(const uint8_t *stored);
+extern float grn_rotated_levels_norm2(uint32_t bits, const uint8_t *stored, size_t n);
+/*
+ * Returns the squared distance between a row of squared norm norm2 and the row's stored
+ * vector.  The error is perpendicular to the row, so the squared distance is the difference of
+ * both squared norms.  The result has an error of some roundings of norm2, and may be negative
+ * if row and stored vector are nearly equal.
+ */
+extern double grn_rotated_error2(uint32_t bits, const uint8_t *stored, size_t n, double norm2);
+/* Return the squared distance and the inner product of a prepared query and a stored vector. */
+extern float grn_rotated_l2(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
+extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *stored, size_t n);
+
+/*
+ * sparse.c: rows with few non-zero elements among many columns, as GRN_FORM_SPARSE keeps them,
+ * and comparisons of such rows.
+ *
+ * A stored row has a head, then the columns in ascending order, then the values.  Columns take 2
+ * bytes if all of them are below GRN_SPARSE_NARROW, else 4.  A row has a fixed number of 4-byte
+ * words, which is the number of "dimensions" of the form.  A row with more elements keeps the
+ * largest; the head's error is the length of the others.
+ */
+
+#define GRN_SPARSE_NARROW 65536
+
+typedef struct GrnSparseHead
+{
+	float		scale;			/* an element is scale * value */
+	float		norm2;			/* squared length of the stored elements */
+	float		error;			/* length of the elements that are not stored; 0: the row is exact */
+	uint16_t	count;			/* stored elements */
+	uint16_t	wide;			/* 1: columns take 4 bytes */
+} GrnSparseHead;
+
+/* Returns the words of a row of `count` elements whose columns are below `columns`. */
+extern size_t grn_sparse_words(size_t count, uint32_t columns);
+
+/*
+ * Writes a row of `words` words from its elements [count], whose columns ascend.  Returns whether
+ * all elements are stored.
+ */
+extern bool grn_sparse_store(const int32_t *columns, const float *values, size_t count, size_t words,
+							 void *out);
+
+/* Returns NULL for a sound row read from disk, else a static string that names the damage. */
+extern const char *grn_sparse_check(const void *row, size_t words);
+
+/*
+ * Copies a row read from disk.  All functions may read the copy, whatever the bytes are: a count of
+ * more elements than `words` words have becomes 0.
+ */
+extern void grn_sparse_load(const void *row, size_t words, void *out);
+
+/* Returns |x - stored x|, rounded up. */
+extern GRN_EXPORT float grn_sparse_error(const void *row);
+extern float grn_sparse_norm2(const void *row);
+/* Returns |x|^2 of the row x, with the elements that are not stored. */
+extern double grn_sparse_whole_norm2(const uint8_t *row);
+/* Scales a row to length 1. */
+extern void grn_sparse_normalize(uint8_t *row, size_t words, double norm);
+
+/*
+ * Comparisons of two rows, each of at most `words` words.  All return the same for (a, b) and
+ * (b, a), and grn_sparse_l2() returns 0 for equal rows.  Squared distances include the squared
+ * errors of both rows.
+ */
+extern float grn_sparse_ip(const float *a, const uint8_t *b, size_t words);
+extern float grn_sparse_l2(const float *a, const uint8_t *b, size_t words);
+extern float grn_sparse_l1(const float *a, const uint8_t *b, size_t words);
+extern float grn_sparse_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t words);
+/* The comparison of two rows in the type of the kernels of floats; of products the negative. */
+typedef float (*GrnSparseFn) (const float *a, const float *b, size_t words);
+extern GrnSparseFn grn_sparse_between(GrnComparison comparison);
+
+/*
+ * Writes numbers [from, from + n) of a vector that stands for the row in means and cuts.  Each
+ * element is added, with a sign, to the number to which a hash of its column leads.
+ */
+extern void grn_sparse_piece(const uint8_t *row, size_t from, size_t n, float *out);
+
+/* A query for many comparisons: its elements by column. */
+typedef struct GrnSparseQuery
+{
+	const void *row;			/* the query itself, which the caller keeps */
+	double		norm2;
+	double		lost2;			/* squared length of the elements that are not stored */
+	uint32_t	count;			/* stored elements */
+	uint32_t	columns;		/* numbers in `dense`; 0: the query has wide columns */
+	float		dense[];		/* [columns + 1], the last is 0 */
+} GrnSparseQuery;
+
+#define GRN_SPARSE_QUERY_BYTES (sizeof(GrnSparseQuery) + (GRN_SPARSE_NARROW + 1) * sizeof(float))
+
+extern void grn_sparse_query(const void *row, GrnSparseQuery *query);
+extern float grn_sparse_query_ip(const GrnSparseQuery *query, const void *row, size_t words);
+extern float grn_sparse_query_l2(const GrnSparseQuery *query, const void *row, size_t words);
+extern float grn_sparse_query_l1(const GrnSparseQuery *query, const void *row, size_t words);
+
+/*
+ * Writes to out [n] the comparisons of a row with other rows: squared distances, L1 distances, or
+ * the inner products themselves.
+ */
+extern void grn_sparse_many(const void *row, const void *const *others, size_t n, size_t words,
+							GrnComparison comparison, float *out);
 
 #endif							/* GRN_FORM_H */

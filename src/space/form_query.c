@@ -3,9 +3,7 @@
  */
 #include "space/form.h"
 
-#include "space/rotated.h"
 #include "space/space.h"
-#include "space/sparse.h"
 
 size_t
 grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n)

@@ -1,7 +1,7 @@
 /*
- * longest.c - maintains the long entry points; see longest.h.
+ * longest.c - maintains the long entry points; see space.h.
  */
-#include "space/longest.h"
+#include "space/space.h"
 
 /* Moves order[i] before all entries that are shorter. */
 static void

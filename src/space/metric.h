@@ -71,7 +71,7 @@ typedef enum GrnComparison
 
 /* The comparison of rows with each other, in the space of the graph. */
 #define GRN_BETWEEN_PLACES GRN_COMPARE_L2
-/* The quantity estimated for a query and a coded row, or for two coded rows (store/estimate.h). */
+/* The quantity estimated for a query and a coded row, or for two coded rows (store/estimate.c). */
 typedef enum GrnEstimated
 {
 	GRN_ESTIMATE_NONE = 0,
@@ -92,7 +92,7 @@ typedef struct GrnBound
 {
 	double		compared;		/* comparison of the query with the stored vector; finite */
 	double		error;			/* at least |x - stored x| */
-	double		across;			/* x - stored x| if perpendicular to the row (rotated.h), otherwise
+	double		across;			/* x - stored x| if perpendicular to the row (rotated.c), otherwise
 								 * 0 */
 	double		query_norm;
 	double		norm;			/* stored x|, if bound_by_norm */

@@ -1,7 +1,7 @@
 /*
- * packed_rows.c - packs rows of a build for the network; see packed_rows.h.
+ * packed_rows.c - packs rows of a build for the network; see rows.h.
  */
-#include "space/packed_rows.h"
+#include "space/rows.h"
 
 #include <string.h>
 

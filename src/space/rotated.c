@@ -5,13 +5,12 @@
  * multiply levels: number j of a byte is in the bits from j * bits on.  A long vector is
  * multiplied in pieces of GRN_MAX_CODE_BYTES.
  */
-#include "space/rotated.h"
+#include "space/form.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "space/kernels/dist.h"
-#include "space/kernels/rotate.h"
 #include "space/space.h"
 
 _Static_assert(sizeof(GrnRotatedHead) == 8, "on-disk size");

@@ -4,8 +4,8 @@
  */
 #include "space/rows.h"
 
-#include "memory/file_pages.h"
-#include "space/sparse.h"
+#include "memory/memory.h"
+#include "space/form.h"
 
 #define NEXT_BYTES 4096			/* the most bytes between two rows that one request covers */
 

@@ -1,7 +1,7 @@
 /*
  * sparse.c - rows with few non-zero elements, and their comparisons.
  */
-#include "space/sparse.h"
+#include "space/form.h"
 
 #include <float.h>
 #include <math.h>

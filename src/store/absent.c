@@ -1,13 +1,13 @@
 /*
- * absent.c - see absent.h.  Distances are estimates: the neighbors' lists hold the codes of all
+ * absent.c - see search.h.  Distances are estimates: the neighbors' lists hold the codes of all
  * candidates, so only the neighbors must be read.
  */
-#include "store/absent.h"
+#include "store/search.h"
 
 #include <float.h>
 #include <string.h>
 
-#include "store/estimate.h"
+#include "store/codec.h"
 #include "store/prune.h"
 
 /* Maximum number of candidates (lists of 32 have about 700), and the slots of their hash table. */

@@ -6,12 +6,12 @@
  * x dim matrix.  Each step is two products, split by rows and by columns of X.  Every sum has a
  * fixed order, so the result does not depend on the number of threads.
  */
-#include "store/codec_fit.h"
+#include "store/codec.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 #include "space/kernels/linear.h"
 #include "space/space.h"
 #include "store/codec_impl.h"

@@ -1,5 +1,5 @@
 /*
- * cut_order.c - an order of rows that puts near rows onto one page; see cut_order.h.
+ * cut_order.c - an order of rows that puts near rows onto one page; see group.h.
  *
  * A cut splits a part of the rows across the direction in which halves of a sample differ most.
  * All rows are cut in two, then each part, as groups of lists are (group.c), but down to pages.
@@ -7,11 +7,10 @@
  * cuts some parts down to their pages.  A cut depends only on the rows of its part, so the order
  * does not depend on the number of threads.
  */
-#include "store/cut_order.h"
+#include "store/group.h"
 
 #include <string.h>
 
-#include "memory/arena.h"
 #include "memory/memory.h"
 #include "store/group_impl.h"
 

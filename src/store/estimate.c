@@ -1,12 +1,12 @@
 /*
  * estimate.c - prepares queries for estimates, and estimates distances from codes.
  */
-#include "store/estimate.h"
+#include "store/codec.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "space/kernels/pairs.h"
+#include "space/kernels/dist.h"
 #include "space/space.h"
 #include "store/codec_impl.h"
 

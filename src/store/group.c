@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 
 /* About one of SLACK places in a group is free, so that rows find room in their nearest group. */
 #define SLACK 16

@@ -12,6 +12,8 @@
 #ifndef GRN_GROUP_H
 #define GRN_GROUP_H
 
+#include "memory/memory.h"
+#include "space/rows.h"
 #include "store/codec.h"
 
 typedef struct GrnGrouping
@@ -52,5 +54,17 @@ typedef struct GrnGroups
 extern size_t grn_group_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern void grn_group_rows(const GrnGrouping *g, const uint32_t *nodes, uint32_t n, const GrnGroups *groups,
 						   void *workspace);
+
+/* cut_order.c: an order of rows that puts near rows on one page. */
+
+#define GRN_CUT_ORDER_BYTES(n) (12 * (size_t) (n) + 3 * GRN_ALIGNMENT)
+
+/*
+ * Computes position[i], the place of row i, such that each per_page consecutive places hold rows
+ * near to each other.  workspace: GRN_CUT_ORDER_BYTES(rows->n).  Returns false without memory for
+ * the threads, up to 2 MB each.
+ */
+extern bool grn_cut_order(const GrnRows *rows, uint32_t per_page, uint32_t *position, GrnParallel *parallel,
+						  void *workspace);
 
 #endif							/* GRN_GROUP_H */

@@ -5,9 +5,9 @@
 #ifndef GRN_GROUP_IMPL_H
 #define GRN_GROUP_IMPL_H
 
-#include "memory/arena.h"
+#include "memory/memory.h"
+#include "store/codec.h"
 #include "store/codec_impl.h"
-#include "store/estimate.h"
 #include "store/group.h"
 
 /* Maximum numbers of a decoded row, by which parts are cut and means are taken. */

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#include "memory/arena.h"
+#include "memory/memory.h"
 
 /* 2: 15.2 and 22.7 of the groups below in .8 of the time, 8: 14.0 and 16.0 in 1.7 times. */
 #define ROUNDS 4

@@ -11,7 +11,7 @@
  * nearest node found gets an edge to the target, and later searches continue to the target's
  * cluster.  If clusters are connected well, all searches of the first round succeed.
  */
-#include "store/navigable.h"
+#include "store/search.h"
 
 #include <string.h>
 

@@ -8,15 +8,14 @@
  * along c, so q - t c is as short as possible.  The error counts only by its part along q - t c,
  * which is a small part of q if all rows lie far from the origin.
  */
-#include "store/own.h"
+#include "store/record.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "space/kernels/rotate.h"
-#include "space/rotated.h"
-#include "space/sparse.h"
+#include "space/form.h"
+#include "space/kernels/dist.h"
 #include "space/space.h"
 
 /* ---- the center ---- */

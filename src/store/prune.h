@@ -9,8 +9,7 @@
 #ifndef GRN_PRUNE_H
 #define GRN_PRUNE_H
 
-#include "store/estimate.h"
-#include "store/own.h"
+#include "store/codec.h"
 #include "store/record.h"
 
 /*

@@ -6,8 +6,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "store/codec_fit.h"
-#include "store/own.h"
+#include "store/codec.h"
 
 /* On-disk sizes must not change with the compiler. */
 _Static_assert(sizeof(GrnFactor) == 4, "on-disk size");

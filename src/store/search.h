@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "store/estimate.h"
+#include "store/codec.h"
 #include "store/filter.h"
 
 /*
@@ -192,5 +192,79 @@ extern bool grn_search_dry(const GrnSearch *s);
 extern uint64_t grn_search_visits(const GrnSearch *s);	/* records visited so far */
 extern uint64_t grn_search_wasted(const GrnSearch *s);	/* visits that count toward wasted_limit */
 extern void grn_search_end(GrnSearch *s);
+
+/*
+ * absent.c: a view of a graph without one of its nodes, for recall measurements with a stored row
+ * as the query.
+ *
+ * Queries of applications are seldom rows.  A row as a query finds too many of its neighbors,
+ * because its own node lists them.  A search that skips the node finds too few, because nodes near
+ * it have an edge to the skipped node in place of a useful edge.  A build without the row would
+ * have given these nodes another edge: to the nearest row that the rule (prune.h) accepts beside
+ * the rest of the list.  In many dimensions that row is seldom a neighbor of the absent node, and
+ * edges among the absent node's neighbors would lead a query to all nearest rows at once.
+ *
+ * So each list that names the absent node is pruned again, with the node's neighbors and their
+ * neighbors as candidates.  The first candidate that the rule accepts replaces the absent node.
+ * If the rule accepts none, the nearest candidate does, as in a build.
+ * test/bench/recall/results.md compares such searches with queries that are not rows.
+ */
+
+typedef struct GrnAbsent GrnAbsent;
+
+/*
+ * Reads a node and its neighbors from a store, and allocates memory from the store.  Returns NULL
+ * if the id is not a node.  codec: the codec of the records' codes; without codes searches skip
+ * the node, and lists stay unchanged.
+ */
+extern GrnAbsent *grn_absent_begin(GrnStore *store, const GrnLayout *l, const GrnCodec *codec,
+								   uint32_t id);
+/* Frees the view. a may be NULL. */
+extern void grn_absent_end(GrnStore *store, GrnAbsent *a);
+
+/*
+ * The view of record id: NULL (no record) for the absent node; rec, or a copy of rec with the
+ * replaced edge.  A copy is valid until the next call.  Does not allocate.  a may be NULL.
+ */
+extern const GrnRecord *grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec);
+
+/* navigable.c: adds edges where searches of a graph end far from their targets. */
+
+typedef struct GrnNavigation
+{
+	const GrnLayout *layout;
+	const GrnCodec *codec;
+	const GrnMetricInfo *metric;
+	GrnStore   *const *stores;	/* [parallel->nworkers], with edit(); the first makes all edges */
+	GrnParallel *parallel;		/* NULL: the caller searches alone, in stores[0] */
+	const uint32_t *entries;	/* [nentries], and the codes and factors of these nodes */
+	const uint8_t *entry_codes;
+	const GrnFactor *entry_factors;
+	uint32_t	nentries;
+	uint64_t	seed;
+	uint64_t	stream;			/* other numbers lead to other targets */
+	uint32_t	ids;			/* ids of targets are below this */
+	uint32_t	first;			/* searches of the first round, */
+	uint32_t	round;			/* of each later round, >= first, */
+	double		most;			/* and of all rounds together: no round begins after so many */
+	/* optional, if others use the graph: called often, while no record is held; may longjmp */
+	void		(*poll) (void *arg);
+	/* with poll: begins and ends a time in which nobody else changes edges */
+	void		(*alone) (void *arg, bool begin);
+	void	   *arg;
+} GrnNavigation;
+
+/*
+ * Searches for random nodes as a query does, and gives the nearest node found an edge to the
+ * target where a search ends too early.  Ends after a round that adds nearly no edge.  All nodes
+ * reachable before stay so.  The result does not depend on the number of threads.
+ */
+extern void grn_make_navigable(const GrnNavigation *n);
+
+/*
+ * Returns the position of the neighbor to which most other neighbors of a record lead, so that
+ * the record can give up this edge; *by: the last of these other neighbors.  -1: none.
+ */
+extern int	grn_spare_edge(GrnStore *store, const GrnLayout *l, const GrnRecord *rec, uint32_t *by);
 
 #endif							/* GRN_SEARCH_H */

@@ -242,7 +242,7 @@ has_rows(const GrnFound *f)
 	return f->ntids > 0 || f->next != GRN_INVALID_ID;
 }
 
-/* Whether candidates that fall off the list are kept, for further runs or for a bound that moves. */
+/* Whether candidates that fall off the list are kept, for further runs or a bound that moves. */
 static inline bool
 grn_keeps_rejected(const GrnSearch *s)
 {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "store/own.h"
+#include "store/record.h"
 
 #define CACHE_LINE 64
 

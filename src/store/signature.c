@@ -1,7 +1,7 @@
 /*
  * signature.c - fits the books of signatures, and maps keys to bytes and ranks.
  */
-#include "store/signature.h"
+#include "store/filter.h"
 
 #include <stdlib.h>
 

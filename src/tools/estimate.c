@@ -26,15 +26,13 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "am/create/collect.h"
-#include "am/create/device_choice.h"
+#include "am/create/create.h"
 #include "am/create/write_index_impl.h"
-#include "am/filter/lists.h"
-#include "am/index/owner.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/fit.h"
+#include "am/write/write.h"
 #include "graph/descent.h"
-#include "graph/workspace.h"
 
 /* Pages of the sample, and vectors examined on each page. */
 #define SAMPLE_PAGES 64

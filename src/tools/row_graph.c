@@ -23,11 +23,10 @@
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
 
-#include "am/create/device_choice.h"
-#include "am/create/progress.h"
+#include "am/create/create.h"
 #include "am/create/write_index_impl.h"
 #include "am/export.h"
-#include "am/index/owner.h"
+#include "am/index/index.h"
 #include "am/report/select_rows.h"
 #include "tools/row_graph.h"
 

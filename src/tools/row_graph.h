@@ -4,7 +4,7 @@
 #ifndef GRNND_ROW_GRAPH_H
 #define GRNND_ROW_GRAPH_H
 
-#include "am/create/build_state.h"
+#include "am/create/create.h"
 #include "nodes/primnodes.h"
 
 typedef struct GrnndRowGraph

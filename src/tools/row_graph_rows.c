@@ -20,11 +20,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/create/device_choice.h"
-#include "am/create/progress.h"
+#include "am/create/create.h"
 #include "am/report/select_rows.h"
+#include "space/form.h"
 #include "tools/row_graph.h"
-#include "space/sparse.h"
 
 /* Memory for rows and stored values is allocated in pieces of this size. */
 #define CHUNK_BYTES (1024 * 1024)

@@ -5,8 +5,7 @@
 #include "fuzz.h"
 
 #include "space/form.h"
-#include "store/codec_fit.h"
-#include "store/estimate.h"
+#include "store/codec.h"
 #include "store/prune.h"
 
 #define MOST_DIM 48

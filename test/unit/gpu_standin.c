@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "graph/descent.h"
-#include "graph/reach.h"
+#include "graph/graph.h"
 
 #define ROW_BYTES 200			/* of a build, beside digests or floats */
 #define DIGESTING_BYTES 1000000 /* of rows to digest, or half of the limit */

@@ -9,14 +9,12 @@
 #error "define _GNU_SOURCE before the first include"
 #endif
 
-#include "builder/protocol.h"
-#include "graph/connect.h"
-#include "graph/descent.h"
-#include "graph/duplicates.h"
 #include "build_server/wire.h"
+#include "builder/protocol.h"
+#include "graph/descent.h"
+#include "graph/graph.h"
 #include "space/metric.h"
 #include "store/codec.h"
-#include "store/own.h"
 #include "store/record.h"
 #include "unit.h"
 

@@ -8,11 +8,10 @@
 #include "parts_data.h"
 
 #include "builder/build_graph.h"
-#include "builder/parts.h"
 #include "builder/pipeline_impl.h"
 #include "builder/prepare.h"
-#include "builder/thread_pool.h"
-#include "graph/connect.h"
+#include "builder/threads.h"
+#include "graph/graph.h"
 
 typedef struct Host
 {

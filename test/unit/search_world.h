@@ -6,7 +6,7 @@
 
 #include "graph/descent.h"
 #include "space/space.h"
-#include "store/codec_fit.h"
+#include "store/codec.h"
 #include "store/group.h"
 #include "store/search.h"
 #include "unit.h"

@@ -4,9 +4,8 @@
  */
 #include "search_world.h"
 
-#include "store/absent.h"
-#include "store/navigable.h"
 #include "store/prune.h"
+#include "store/search.h"
 
 #define LOOKS 8					/* as in absent.c */
 

@@ -3,8 +3,7 @@
  * distances on flat and on low-rank data.
  */
 #include "space/space.h"
-#include "store/codec_fit.h"
-#include "store/estimate.h"
+#include "store/codec.h"
 #include "store/record.h"
 #include "unit.h"
 

@@ -3,9 +3,8 @@
  */
 #include "parts_data.h"
 
-#include "graph/connect.h"
 #include "graph/cut.h"
-#include "graph/merge.h"
+#include "graph/graph.h"
 #include "space/kernels/tile.h"
 
 static GrnParallel one = {1, unit_run};

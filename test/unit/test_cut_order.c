@@ -2,7 +2,7 @@
  * test_cut_order.c - an order of rows by cuts: each row has a place, near rows share pages, and
  * threads do not matter.
  */
-#include "store/cut_order.h"
+#include "store/group.h"
 #include "search_world.h"
 
 #define MANY 40000				/* more than one thread cuts alone */

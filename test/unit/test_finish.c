@@ -6,10 +6,9 @@
 #include "parts_data.h"
 
 #include "builder/build_graph.h"
-#include "builder/finish.h"
-#include "builder/thread_pool.h"
-#include "graph/connect.h"
-#include "store/cut_order.h"
+#include "builder/threads.h"
+#include "graph/graph.h"
+#include "store/group.h"
 
 static void *
 need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)

@@ -3,9 +3,9 @@
  * middles lie in the middle, and a closed search that reads the nearest groups finds what one of
  * all finds.
  */
+#include "space/kernels/dist.h"
 #include "store/group_impl.h"
 #include "store/search.h"
-#include "space/kernels/pairs.h"
 #include "search_world.h"
 
 #define ROOM 12

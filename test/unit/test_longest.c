@@ -1,7 +1,6 @@
 /*
  * test_longest.c - long entry points: which rows become some, and which entries stay.
  */
-#include "space/longest.h"
 #include "space/space.h"
 #include "unit.h"
 

@@ -3,7 +3,7 @@
  * by every comparison, and searches against exact lists.
  */
 #include "graph/descent.h"
-#include "graph/nearest.h"
+#include "graph/graph.h"
 #include "space/form.h"
 #include "unit.h"
 

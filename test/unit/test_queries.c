@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "builder/queries.h"
+#include "builder/prepare.h"
 #include "space/kernels/dist.h"
 
 #define ROWS 700

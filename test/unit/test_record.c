@@ -2,7 +2,7 @@
  * test_record.c - the geometry of records over the whole range of dimensions and
  * degrees, writing, and checks on bytes that are no record.
  */
-#include "store/codec_fit.h"
+#include "store/codec.h"
 #include "store/record.h"
 #include "unit.h"
 

@@ -3,10 +3,8 @@
  * neighbors, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
-#include "graph/connect.h"
 #include "graph/descent.h"
-#include "graph/duplicates.h"
-#include "graph/medoid.h"
+#include "graph/graph.h"
 #include "recall.h"
 
 #include <pthread.h>

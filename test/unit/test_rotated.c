@@ -3,8 +3,8 @@
  * by each version of the kernels, against sums in double.
  */
 #include "space/form.h"
-#include "space/kernels/rotate.h"
-#include "store/own.h"
+#include "space/kernels/dist.h"
+#include "store/record.h"
 #include "unit.h"
 
 #define MAX_VERSIONS 8

@@ -2,8 +2,8 @@
  * test_rows.c - rows of builds in every form that they come in: their places and distances,
  * by each version of the kernels, against sums in double.
  */
-#include "space/kernels/pairs.h"
-#include "space/packed_rows.h"
+#include "space/kernels/dist.h"
+#include "space/rows.h"
 #include "unit.h"
 
 #define MAX_N 200

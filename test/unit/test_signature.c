@@ -2,7 +2,7 @@
  * test_signature.c - signatures of filter columns: no key is missed by a set made for it,
  * bytes keep the order of keys, and few keys share the byte of a frequent one.
  */
-#include "store/signature.h"
+#include "store/filter.h"
 #include "unit.h"
 
 #define N 20000

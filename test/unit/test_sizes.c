@@ -7,12 +7,11 @@
  */
 #include "unit.h"
 
-#include "memory/arena.h"
-#include "graph/connect.h"
 #include "graph/cut.h"
 #include "graph/descent.h"
-#include "graph/pivot_order.h"
-#include "graph/projection.h"
+#include "graph/descent_impl.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
 #include "space/rows.h"
 #include "store/prune.h"
 

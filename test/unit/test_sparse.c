@@ -1,13 +1,12 @@
 /*
  * test_sparse.c - rows of non-zero elements: what is stored, distances, and damaged rows.
  */
-#include "space/sparse.h"
+#include "space/form.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "space/form.h"
 #include "space/grn.h"
 #include "unit.h"
 

@@ -7,7 +7,7 @@
 
 #include "unit.h"
 
-#include "builder/thread_pool.h"
+#include "builder/threads.h"
 
 #define ITEMS 3000
 #define LOOPS 2000

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "space/grn.h"
-#include "store/codec_fit.h"
+#include "store/codec.h"
 
 static int	unit_failures_here;
 static int	unit_failed_tests;

@@ -12,12 +12,7 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
-#include "am/create/build_server.h"
-#include "am/create/collect.h"
-#include "am/create/device_choice.h"
-#include "am/create/in_backend.h"
-#include "am/create/progress.h"
-#include "am/create/write_index.h"
+#include "am/create/create.h"
 
 /* Blocks that other sessions may add to the table before the scan begins. */
 #define EXTRA_BLOCKS 65536

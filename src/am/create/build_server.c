@@ -2,7 +2,7 @@
  * build_server.c - grnnd.build_server: loads the library of the extension grnnd_build_server, which
  * has all else of builds on another host.
  */
-#include "am/create/build_server.h"
+#include "am/create/create.h"
 
 #include <unistd.h>
 

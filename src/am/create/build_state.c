@@ -1,7 +1,7 @@
 /*
  * build_state.c - the state of an index build: its settings, its memory, and its end.
  */
-#include "am/create/build_state.h"
+#include "am/create/create.h"
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
@@ -10,7 +10,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "am/write/fit.h"
+#include "am/write/write.h"
 #include "space/rows.h"
 
 /* Largest address space of a segment.  A process has 128 TB in all. */

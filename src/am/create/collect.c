@@ -25,10 +25,7 @@
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
-#include "am/create/collect.h"
-#include "am/create/in_backend.h"
-#include "am/create/parallel.h"
-#include "am/create/progress.h"
+#include "am/create/create.h"
 
 /* Rows that the leader reads between two checks of the builder and of the segments. */
 #define ROWS_PER_CHECK 64

@@ -1,7 +1,7 @@
 /*
  * device_choice.c - chooses the device of a build with grnnd.build_device = auto.
  */
-#include "am/create/device_choice.h"
+#include "am/create/create.h"
 
 #include <unistd.h>
 

@@ -2,8 +2,8 @@
  * devices.c - grnnd_devices(): lists the GPUs that the builder program finds.  A separate program
  * lists the GPUs, because no PostgreSQL process loads a GPU driver.
  */
+#include "am/create/launch.h"
 #include "am/grnnd.h"
-#include "am/create/spawn.h"
 
 #include "fmgr.h"
 #include "funcapi.h"

@@ -8,15 +8,12 @@
  * An error may leave the pipeline in any loop and at any allocation.  The pipeline owns nothing
  * except memory, and this memory belongs to a memory context and to the build's mapping.
  */
-#include "am/create/in_backend.h"
+#include "am/create/create.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/create/device_choice.h"
-#include "am/create/progress.h"
 #include "am/test_point.h"
-#include "builder/group_lists.h"
 #include "builder/pipeline.h"
 #include "memory/memory.h"
 

@@ -21,9 +21,8 @@
 #include "utils/backend_progress.h"
 #include "utils/wait_event.h"
 
+#include "am/create/create.h"
 #include "am/create/launch.h"
-#include "am/create/progress.h"
-#include "am/create/spawn.h"
 #include "am/grnnd.h"
 
 /* largest time from SIGKILL to the end of a builder, whose driver frees GPU memory */

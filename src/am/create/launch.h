@@ -6,9 +6,28 @@
 
 #include "postgres.h"
 
-#include "am/create/mapping.h"
-#include "am/compat.h"
 #include "portability/instr_time.h"
+
+#include "am/compat.h"
+#include "am/create/mapping.h"
+
+/* spawn.c: finds and starts the builder's program. */
+
+/*
+ * Returns the path of the builder's program; elsewhere: of the client for another host.  Errors:
+ * 58P01 if no such file exists, 42501 if the file is not executable.
+ */
+extern char *grnnd_builder_program(bool elsewhere);
+/*
+ * Sets close-on-exec for all descriptors above stderr, so that no started program inherits them.
+ * Errors: file system errors if /proc is missing.
+ */
+extern void grnnd_guard_descriptors(void);
+/*
+ * Starts the program `path`.  The program gets an end of a socket as GRN_BUILDER_FD, default
+ * signals, and no other descriptor except stderr, the server log.  Returns 0 or an errno.
+ */
+extern int	grnnd_spawn_builder(const char *path, int sock, pid_t *pid);
 
 /* The time for which the builder has sent or read nothing, as silence_lasts() counts it. */
 typedef struct GrnndSilence

@@ -1,5 +1,5 @@
 /*
- * parallel.c - parallel workers of CREATE INDEX; see parallel.h.
+ * parallel.c - parallel workers of CREATE INDEX; see create.h.
  */
 #include "postgres.h"
 
@@ -16,7 +16,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/rel.h"
 
-#include "am/create/parallel.h"
+#include "am/create/create.h"
 
 #define KEY_SHARED UINT64CONST(0x6772000000000001)
 #define KEY_QUERY UINT64CONST(0x6772000000000002)

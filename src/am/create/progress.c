@@ -1,7 +1,7 @@
 /*
  * progress.c - the progress of CREATE INDEX in pg_stat_progress_create_index, and elapsed seconds.
  */
-#include "am/create/progress.h"
+#include "am/create/create.h"
 
 #include "commands/progress.h"
 #include "utils/backend_progress.h"

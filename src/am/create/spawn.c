@@ -12,7 +12,7 @@
 #include "miscadmin.h"
 #include "storage/fd.h"
 
-#include "am/create/spawn.h"
+#include "am/create/launch.h"
 #include "am/grnnd.h"
 #include "builder/protocol.h"
 

@@ -12,10 +12,9 @@
 #include "storage/bufpage.h"
 
 #include "am/create/write_index_impl.h"
-#include "am/index/hints.h"
-#include "am/filter/lists.h"
-#include "am/index/page.h"
-#include "am/filter/sample.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
+#include "am/index/page_store.h"
 
 /*
  * Growth that the directory of lists allows: the directory has room for the buckets of an index

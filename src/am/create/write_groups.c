@@ -9,9 +9,9 @@
 
 #include "miscadmin.h"
 
-#include "am/create/in_backend.h"
+#include "am/create/create.h"
 #include "am/create/write_index_impl.h"
-#include "am/filter/lists.h"
+#include "am/filter/filter.h"
 
 static int
 longer_first(const void *a, const void *b)

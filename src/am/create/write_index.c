@@ -17,14 +17,13 @@
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
+#include "am/create/create.h"
 #include "am/create/pagewriter.h"
-#include "am/create/parallel.h"
-#include "am/create/progress.h"
 #include "am/create/write_index_impl.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "memory/file_pages.h"
-#include "store/codec_fit.h"
+#include "memory/memory.h"
+#include "store/codec.h"
 
 /* Pages that a participant writes at a time. */
 #define STRETCH_PAGES 256

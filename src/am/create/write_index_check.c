@@ -10,7 +10,7 @@
 #include "utils/memutils.h"
 
 #include "am/create/write_index_impl.h"
-#include "store/codec_fit.h"
+#include "store/codec.h"
 
 GRNND_NORETURN void
 grnnd_bad_result(const char *what)

@@ -9,13 +9,11 @@
 
 #include "storage/condition_variable.h"
 
-#include "am/create/build_state.h"
+#include "am/create/create.h"
 #include "am/create/mapping.h"
-#include "am/create/progress.h"
-#include "am/create/write_index.h"
 #include "space/rows.h"
 #include "store/group.h"
-#include "store/own.h"
+#include "store/record.h"
 
 /* A GRN_TIDS record to write, for TIDs that do not fit a node's own record. */
 typedef struct GrnndChain

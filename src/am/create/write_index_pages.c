@@ -6,10 +6,9 @@
 #include <math.h>
 
 #include "am/create/write_index_impl.h"
-#include "am/index/cache.h"
-#include "am/index/page.h"
-#include "memory/file_pages.h"
-#include "store/codec_fit.h"
+#include "am/index/index.h"
+#include "memory/memory.h"
+#include "store/codec.h"
 
 /*
  * Largest range of vectors that is requested at once.  The vectors of a larger cell are read page

@@ -8,7 +8,7 @@
  * element sets one bit by its hash.  If keys are not exact, different values may have equal
  * keys, and the executor tests the rows again.
  *
- * The classes of an array's elements decide which lists (lists.h) a row is in.  Records do
+ * The classes of an array's elements decide which lists (lists.c) a row is in.  Records do
  * not keep classes.  A build carries classes behind the values, and inserts and fits compute
  * classes from the table.
  */
@@ -21,7 +21,7 @@
 #include "fmgr.h"
 #include "utils/relcache.h"
 
-#include "store/signature.h"
+#include "store/filter.h"
 
 /*
  * Strategies of an operator class for a filter column.  Strategy 1 is the distance.  Such an
@@ -155,7 +155,7 @@ extern bool grnnd_attr_key(const GrnndAttrs *attrs, uint32 i, const uint8 *value
 
 /*
  * Returns the rank of a key, or of NULL, by the column's book.  Lists of rows use ranks
- * (lists.h), so ranks are on disk.  Ranks order as keys do if grnnd_is_ranked(); otherwise
+ * (lists.c), so ranks are on disk.  Ranks order as keys do if grnnd_is_ranked(); otherwise
  * ranks are hashes of keys.
  */
 extern uint32 grnnd_key_rank(const GrnSigBook *book, bool isnull, int64 key);

@@ -1,7 +1,7 @@
 /*
  * filter_cost.c - the costs of the ways to find the nearest rows that pass a filter.
  */
-#include "am/filter/filter_cost.h"
+#include "am/filter/filter.h"
 
 #include <math.h>
 

@@ -1,13 +1,12 @@
 /*
  * list_read.c - scans read lists of rows by the values of filter columns.
  */
-#include "am/filter/lists.h"
+#include "am/filter/filter.h"
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 
-#include "am/index/cache.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 /* Returns the directory's page with a bucket's entry, locked in share mode. */
 static Buffer

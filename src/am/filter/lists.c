@@ -2,16 +2,16 @@
  * lists.c - lists of rows by the values of filter columns: the directory, and adding rows.
  * list_read.c reads lists.
  */
-#include "am/filter/lists.h"
+#include "am/filter/filter.h"
 
 #include "access/generic_xlog.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/freespace.h"
+#include "am/write/write.h"
 
 /*
  * Target pages of a value's list if many values share the rows.  20,000 sentences and image

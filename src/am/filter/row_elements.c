@@ -5,7 +5,7 @@
  * here, until replay of its removal.  Versions of a TID (HOT) from before the index may have other
  * arrays than the indexed version.
  */
-#include "am/filter/row_elements.h"
+#include "am/filter/filter.h"
 
 #include "access/sysattr.h"
 #include "access/table.h"
@@ -18,7 +18,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 struct GrnndRowElements
 {

@@ -6,14 +6,14 @@
  * vacuum that frees nodes draws a new sample while it reads the nodes.  A node's signature never
  * changes, so no other operation changes the sample.
  */
-#include "am/filter/sample.h"
+#include "am/filter/filter.h"
 
 #include "access/generic_xlog.h"
 #include "common/pg_prng.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 /* Bytes of a row on a page. */
 static uint32

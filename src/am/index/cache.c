@@ -1,7 +1,7 @@
 /*
  * cache.c - a backend's cache of index descriptions, and checks of the metapage.
  */
-#include "am/index/cache.h"
+#include "am/index/index.h"
 
 #include <math.h>
 
@@ -12,10 +12,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/hints.h"
-#include "am/filter/lists.h"
-#include "am/index/page.h"
-#include "am/filter/sample.h"
+#include "am/filter/filter.h"
+#include "am/index/page_store.h"
 
 /*
  * Limits of the cache.  A description used by the current transaction stays, because callers hold

@@ -7,7 +7,7 @@
  * pg_stat_reset() and pg_stat_reset_single_table_counters(), and drops the counts with the index.
  * The view reads the counters by pg_stat_get_tuples_inserted() and similar functions.
  */
-#include "am/index/counters.h"
+#include "am/index/index.h"
 
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -16,7 +16,6 @@
 #include "utils/rel.h"
 
 #include "am/compat.h"
-#include "am/index/owner.h"
 
 /* The counters in the server's names, as the view grnnd_stat_indexes has them. */
 #define INSERTS tuples_inserted

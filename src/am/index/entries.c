@@ -1,11 +1,10 @@
 /*
  * entries.c - reads and changes the entry page.
  */
-#include "am/index/entries.h"
+#include "am/index/index.h"
 
 #include "access/generic_xlog.h"
 
-#include "am/index/page.h"
 
 /* Copies the page's whole arrays [GRN_MAX_ENTRIES].  Returns the number of entries. */
 static uint32

@@ -1,7 +1,7 @@
 /*
- * hints.c - pins pages in the buffers of their last use; see hints.h.
+ * hints.c - pins pages in the buffers of their last use; see page_store.h.
  */
-#include "am/index/hints.h"
+#include "am/index/page_store.h"
 
 #include "pgstat.h"
 #include "port/pg_bitutils.h"

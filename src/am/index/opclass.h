@@ -12,7 +12,6 @@
 #include "am/compat.h"
 #include "space/form.h"
 #include "space/metric.h"
-#include "space/sparse.h"
 
 /*
  * An operator class names the type of its column by support function 1, and the metric by support

@@ -1,7 +1,7 @@
 /*
  * options.c - the storage parameters of an index: WITH (degree = ...).
  */
-#include "am/index/options.h"
+#include "am/index/index.h"
 
 #include <limits.h>
 

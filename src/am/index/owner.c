@@ -1,7 +1,7 @@
 /*
  * owner.c - opens indexes for functions, checks privileges, and switches to a table's owner.
  */
-#include "am/index/owner.h"
+#include "am/index/index.h"
 
 #include "access/amapi.h"
 #include "access/genam.h"
@@ -26,8 +26,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "am/compat.h"
 #include "am/callbacks.h"
+#include "am/compat.h"
 
 bool
 grnnd_owns(Oid relation)

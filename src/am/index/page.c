@@ -1,7 +1,7 @@
 /*
  * page.c - pages of an index: their format, checks, and the location of records.
  */
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 #include "catalog/pg_am_d.h"
 #include "miscadmin.h"

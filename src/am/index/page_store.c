@@ -12,7 +12,7 @@
 #include "utils/snapmgr.h"
 #include "utils/spccache.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 /* Most pages of a record: 16,000 floats take 8 pages, and the hot part may take one. */
 #define MAX_SPAN 10

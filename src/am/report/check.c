@@ -8,7 +8,7 @@
  * compares heap TIDs with each other and with the table.
  *
  * Inserts, vacuum and fits are locked out during a check, because a change between the passes
- * would look like damage.  The check takes locks of the index itself (lock.h), and on the table
+ * would look like damage.  The check takes locks of the index itself (lock.c), and on the table
  * only a reader's lock.  A stronger lock on the table could deadlock: a concurrent index build on
  * the table waits for the check's snapshot and holds a lock on the table.  The check reads rows by
  * a snapshot taken under these locks.  A standby cannot take the locks, so replay may cause false
@@ -39,21 +39,14 @@
 #include "utils/tuplestore.h"
 #include "utils/tuplesort.h"
 
-#include "am/index/cache.h"
-#include "am/report/check_impl.h"
-#include "am/report/check_lists.h"
-#include "am/index/entries.h"
 #include "am/callbacks.h"
-#include "am/index/owner.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
+#include "am/report/check_impl.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
-#include "am/write/reach_sweeps.h"
+#include "am/write/write.h"
+#include "space/form.h"
 #include "store/filter.h"
 #include "store/prune.h"
-#include "space/sparse.h"
 
 /* A mark: the part of a record that the second pass needs. */
 #define MARK_STATE 7			/* the bits of GrnState */

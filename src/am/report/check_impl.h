@@ -8,13 +8,50 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
+#include "executor/tuptable.h"
 #include "nodes/execnodes.h"
+#include "utils/relcache.h"
+#include "utils/snapshot.h"
 #include "utils/tuplesort.h"
 
-#include "am/report/check_own.h"
-#include "am/index/page.h"
-#include "am/write/maintenance.h"
-#include "am/write/reach_sweeps.h"
+#include "am/grnnd.h"
+#include "am/index/index.h"
+#include "am/write/write.h"
+
+/* check_own.c: compares the vectors in records with the rows of the table, for grnnd_check(). */
+
+typedef struct GrnndOwn GrnndOwn;
+
+/* The digest of an unknown vector; no vector has this digest. */
+#define GRNND_NO_DIGEST 0
+
+extern GrnndOwn *grnnd_own_begin(Relation index, const GrnndIndex *ix);
+extern void grnnd_own_end(GrnndOwn *own);
+/* The digest of a stored vector [vec_bytes] and its error. */
+extern uint64 grnnd_own_digest(GrnndOwn *own, const void *vec, float error);
+/* Computes the digest of a row with this value.  Returns false if the row is not indexed. */
+extern bool grnnd_own_wanted(GrnndOwn *own, Datum value, uint64 *digest);
+/* Do a stored vector and its error belong to a row of the table, by any processor's arithmetic? */
+extern bool grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float error);
+
+/* check_lists.c: the check of lists of values, for grnnd_check(). */
+
+/* Reports a fault of record id.  other: a second id, or GRN_INVALID_ID. */
+typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 other);
+
+/*
+ * Checks all lists.  All records below limit must be sound, and inserts must be locked out,
+ * because an unfinished insert looks like a fault.  Records with a TID whose value's list lacks
+ * the node are added to unlisted [limit]; this is a fault only if a query could miss a row.
+ * snapshot: to read arrays' elements from the table; NULL: arrays are not checked.
+ */
+extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
+							  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot,
+							  GrnndReportFn report, void *arg, GrnndSet *unlisted);
+
+/* Is the node's signature made of its own TIDs' values?  GRN_SIG_ANY matches every value. */
+extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,
+								 const GrnRecord *rec);
 
 typedef struct IndexCheck
 {

@@ -4,14 +4,11 @@
  * Each node must be in the lists of its TIDs' values.  Only the table has the elements of an
  * array.
  */
-#include "am/report/check_lists.h"
+#include "am/report/check_impl.h"
 
-#include "am/filter/lists.h"
-#include "am/index/page.h"
-#include "am/filter/row_elements.h"
-#include "am/write/bitset.h"
-#include "am/write/edit.h"
-#include "am/write/maintenance.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
+#include "am/write/write.h"
 
 typedef struct Lists
 {

@@ -5,7 +5,7 @@
  * processors may round differently, and because a record of several rows that are equal by the
  * metric keeps the first row's vector.
  */
-#include "am/report/check_own.h"
+#include "am/report/check_impl.h"
 
 #include <float.h>
 #include <math.h>

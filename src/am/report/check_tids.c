@@ -18,8 +18,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/cache.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 /* In place of a record's id: the TID comes from the table. */
 #define IN_TABLE (-1)

@@ -15,11 +15,8 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-#include "am/index/cache.h"
-#include "am/index/entries.h"
-#include "am/index/owner.h"
-#include "am/index/page.h"
-#include "am/write/bitset.h"
+#include "am/index/index.h"
+#include "am/write/write.h"
 
 /* Level `hot` uses at most this part of shared buffers; the table needs the rest. */
 #define HOT_PART 8

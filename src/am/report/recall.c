@@ -8,7 +8,7 @@
  *
  * Queries of applications are seldom rows of the table, and a row leads to its own neighbors.  So
  * if rows of the table are the queries, a query's own row does not count, and its node is excluded
- * from the searched graph (store/absent.h).
+ * from the searched graph (store/absent.c).
  *
  * SELECTs of OIDs (select_rows.h) read and search the rows under one snapshot.  For the index's
  * owner, row security and functions apply as for the table's owner.  For other users, their own
@@ -40,12 +40,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/create/progress.h"
-#include "am/index/cache.h"
-#include "am/index/owner.h"
-#include "am/scan/query_sample.h"
-#include "am/scan/scan.h"
+#include "am/create/create.h"
+#include "am/index/index.h"
 #include "am/report/select_rows.h"
+#include "am/scan/scan.h"
 
 #define MAX_K 1000
 #define MAX_QUERIES 10000

@@ -21,15 +21,9 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#include "am/index/cache.h"
-#include "am/index/entries.h"
-#include "am/index/options.h"
-#include "am/index/owner.h"
-#include "am/index/page.h"
-#include "am/scan/width.h"
-#include "am/write/fit.h"
-#include "am/write/maintenance.h"
-#include "am/write/reach_sweeps.h"
+#include "am/index/index.h"
+#include "am/scan/scan.h"
+#include "am/write/write.h"
 
 /* Sample size of larger indexes: pages, or records of several pages. */
 #define SAMPLE_PAGES 1000

@@ -9,7 +9,7 @@
  * The planner chooses the conditions of a bitmap under the rules of row security.  The index scan
  * keeps all conditions in its filter, so the executor tests each returned row as in any plan.
  */
-#include "am/scan/bitmap_scan.h"
+#include "am/scan/scan.h"
 
 #include "access/table.h"
 #include "access/tableam.h"
@@ -22,8 +22,8 @@
 #include "optimizer/restrictinfo.h"
 #include "utils/rel.h"
 
-#include "am/grnnd.h"
 #include "am/callbacks.h"
+#include "am/grnnd.h"
 
 static set_rel_pathlist_hook_type next_pathlist;
 

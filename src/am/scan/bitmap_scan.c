@@ -8,7 +8,7 @@
  * A bitmap stays valid for its snapshot: vacuum removes no row that the snapshot sees, and an
  * address that another row has taken since leads to a row that the snapshot does not see.
  */
-#include "am/scan/bitmap_scan.h"
+#include "am/scan/scan.h"
 
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"

@@ -43,10 +43,9 @@
 #include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
-#include "am/index/cache.h"
-#include "am/filter/filter_cost.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/scan/scan.h"
-#include "am/scan/width.h"
 
 /*
  * Records visited beyond ef_search on the way from the entry points, for each doubling of the rows.

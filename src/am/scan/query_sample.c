@@ -9,7 +9,7 @@
  * the sample.  An index is known by its database and the random number of its build, so a rebuilt
  * index, whose column may have another type, begins a new sample.
  */
-#include "am/scan/query_sample.h"
+#include "am/scan/scan.h"
 
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"

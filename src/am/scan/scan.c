@@ -14,10 +14,10 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "am/index/cache.h"
 #include "am/callbacks.h"
-#include "am/scan/query_sample.h"
-#include "am/write/fit.h"
+#include "am/index/index.h"
+#include "am/scan/scan.h"
+#include "am/write/write.h"
 
 /* Size of a block whose release makes malloc keep twice this much free memory. */
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
@@ -161,7 +161,7 @@ begin_scan(IndexScanDesc scan)
 	so->source = grnnd_next_result;
 	/*
 	 * Evaluate these expressions first: their functions may scan other indexes, which may free the
-	 * arrays of this index's description (cache.h).
+	 * arrays of this index's description (cache.c).
 	 */
 	keys = grnnd_all_keys(scan, &nkeys);
 	so->asked.threshold = grnnd_threshold(so->keys, &scan->orderByData[0]);

@@ -7,8 +7,7 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
-#include "am/index/cache.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
 
 /*

@@ -10,9 +10,8 @@
 
 #include "utils/rel.h"
 
-#include "am/index/entries.h"
-#include "am/filter/lists.h"
-#include "am/filter/sample.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 
 /*
  * Most pages of a list with which a scan goes on after a search of the graph.  By the prices of

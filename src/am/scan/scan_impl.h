@@ -4,16 +4,123 @@
 #ifndef GRNND_SCAN_IMPL_H
 #define GRNND_SCAN_IMPL_H
 
-#include "am/filter/filter_cost.h"
-#include "am/numbers.h"
-#include "am/index/page_store.h"
-#include "am/scan/scan.h"
-#include "am/scan/tid_set.h"
+#include "postgres.h"
 
 #include "access/relscan.h"
 #include "lib/pairingheap.h"
 #include "nodes/execnodes.h"
+#include "nodes/tidbitmap.h"
+#include "storage/itemptr.h"
 #include "utils/float.h"
+#include "utils/memutils.h"
+
+#include "am/filter/filter.h"
+#include "am/index/page_store.h"
+#include "am/scan/scan.h"
+
+/* Growing arrays of numbers: records and rows that a scan has read or returned. */
+
+/* All zero: an empty array. */
+typedef struct GrnndNumbers
+{
+	uint64	   *items;			/* [n] */
+	Size		n;
+	Size		room;
+} GrnndNumbers;
+
+static inline void
+grnnd_add_number(GrnndNumbers *to, MemoryContext context, uint64 number)
+{
+	if (to->n == to->room)
+	{
+		to->room = Max(16, 2 * to->room);
+		to->items = to->items == NULL ? MemoryContextAllocHuge(context, to->room * sizeof(uint64))
+			: repalloc_huge(to->items, to->room * sizeof(uint64));
+	}
+	to->items[to->n++] = number;
+}
+
+static inline int
+grnnd_compare_numbers(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static inline void
+grnnd_sort_numbers(const GrnndNumbers *numbers)
+{
+	if (numbers->n > 0)
+		qsort(numbers->items, numbers->n, sizeof(uint64), grnnd_compare_numbers);
+}
+
+/* Is the number in a sorted array?  *at: where the search of a smaller number ended, at first 0. */
+static inline bool
+grnnd_has_number(const GrnndNumbers *in, Size *at, uint64 number)
+{
+	while (*at < in->n && in->items[*at] < number)
+		(*at)++;
+	return *at < in->n && in->items[*at] == number;
+}
+
+/*
+ * tid_set.c: the row addresses in a bitmap of other indexes, for tests by a search.
+ *
+ * PostgreSQL's TIDBitmap can list its rows, but cannot tell quickly whether a row is among these.
+ * A set adds an array of bits: some bits for each page of the table, in chunks of pages.  Chunks
+ * without rows take no bits.  A lossy page of the bitmap stands for all rows of the page, so tests
+ * of these rows answer "perhaps", and the executor tests the rows again.
+ */
+
+#define GRNND_CHUNK_SHIFT 6		/* log2 of the pages of a chunk */
+
+typedef struct GrnndTidSet
+{
+	TIDBitmap  *bitmap;			/* freed with the set */
+	MemoryContext context;		/* memory of the bits */
+	uint64		rows;			/* row addresses, without those of lossy pages */
+	uint64		pages;			/* pages with rows, lossy pages included */
+	uint64		lossy;			/* lossy pages */
+	OffsetNumber last_offset;
+	BlockNumber last_block;
+	/* the bits; chunks is NULL before grnnd_tid_set_prepare() */
+	uint32		shift;			/* log2 of the bits of a page */
+	BlockNumber end;			/* pages from here on have no rows */
+	uint32	   *chunks;			/* number of the chunk in `bits`; 0: the chunk has no rows */
+	uint64	   *bits;
+} GrnndTidSet;
+
+/* Makes a set of a bitmap, palloc'd, and counts its rows.  The set owns the bitmap. */
+extern GrnndTidSet *grnnd_tid_set(TIDBitmap * bitmap);
+/* Makes the bits.  Must be called before grnnd_tid_set_has(). */
+extern void grnnd_tid_set_prepare(GrnndTidSet *set);
+extern void grnnd_tid_set_free(GrnndTidSet *set);
+
+/* Calls fn for each page in order: [n] offsets, or n < 0: all rows.  fn ends it by false. */
+typedef bool (*GrnndTidPageFn) (void *arg, BlockNumber block, const OffsetNumber *offsets, int n);
+extern void grnnd_tid_set_each(const GrnndTidSet *set, GrnndTidPageFn fn, void *arg);
+
+/* Is the row perhaps in the set?  tid: GRN_TID_BYTES at any address. */
+static inline bool
+grnnd_tid_set_has(const GrnndTidSet *set, const uint8 *tid)
+{
+	ItemPointerData row;
+	BlockNumber block;
+	uint32		last = (UINT32_C(1) << set->shift) - 1;
+	uint64		bit;
+
+	memcpy(&row, tid, sizeof(row));
+	block = ItemPointerGetBlockNumberNoCheck(&row);
+	if (block >= set->end)
+		return false;
+	/* all offsets beyond those of exact pages share the last bit, which lossy pages alone have */
+	bit = (((uint64) set->chunks[block >> GRNND_CHUNK_SHIFT] << GRNND_CHUNK_SHIFT |
+			(block & ((1 << GRNND_CHUNK_SHIFT) - 1))) << set->shift) +
+		Min(ItemPointerGetOffsetNumberNoCheck(&row), last);
+	return set->bits[bit >> 6] >> (bit & 63) & 1;
+}
 
 /* An expanded node that waits to be returned. */
 typedef struct ScanCandidate
@@ -254,7 +361,6 @@ extern bool grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value,
 extern void grnnd_end_reading(GrnndScan *so);
 extern void grnnd_end_reader(GrnndScan *so);
 
-
 /*
  * Prefetches table pages of coming results, at most `width` nodes.  Covers the results of the last
  * batch that LIMIT asks for, or as many as were already taken if the limit is unknown.
@@ -302,7 +408,7 @@ extern void grnnd_begin_set(IndexScanDesc scan);
 extern bool grnnd_set_is_small(const GrnndScan *so);
 /* Can the scan read all rows of its set?  False without a set, or if memory does not hold them. */
 extern bool grnnd_set_serves(const GrnndScan *so);
-/* The cost of reading them (filter_cost.h). */
+/* The cost of reading them (filter_cost.c). */
 extern double grnnd_set_cost(const GrnndScan *so);
 /* Ends the search.  Reads all rows of the set that the scan has not returned, and returns these. */
 extern void grnnd_begin_set_rows(IndexScanDesc scan);

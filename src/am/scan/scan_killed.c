@@ -13,7 +13,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
 
 /* With fewer dead TIDs a mark is not worth the change of a page. */

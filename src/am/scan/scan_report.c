@@ -10,7 +10,6 @@
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
 #else
-#include "commands/explain.h"
 #endif
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -20,8 +19,8 @@
 #include "utils/resowner.h"
 #include "utils/tuplestore.h"
 
-#include "am/index/counters.h"
 #include "am/callbacks.h"
+#include "am/index/index.h"
 
 static const char *const way_names[] = {"check", "graph", "list", "graph, then list", "all rows", "bitmap"};
 

@@ -10,7 +10,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "space/space.h"
 
 /* A record as the rest sorts it. */

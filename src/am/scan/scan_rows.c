@@ -10,7 +10,7 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 /* What reads rows.  Survives rescans. */
 struct GrnndTableReader

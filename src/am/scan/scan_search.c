@@ -9,9 +9,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/cache.h"
-#include "am/index/entries.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
 
 /*

@@ -28,8 +28,8 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "am/scan/bitmap_scan.h"
 #include "am/callbacks.h"
+#include "am/scan/scan.h"
 
 /*
  * A condition of a scan: "distance < limit"; or, for a similarity that falls as the distance

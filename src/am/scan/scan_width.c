@@ -7,7 +7,7 @@
 
 #include "utils/rel.h"
 
-#include "am/scan/width.h"
+#include "am/scan/scan.h"
 
 /*
  * How far the search stays ahead of the returned rows.  After the first search a share of ef is

@@ -1,7 +1,7 @@
 /*
  * tid_set.c - sets of row addresses, made of PostgreSQL's bitmaps.
  */
-#include "am/scan/tid_set.h"
+#include "am/scan/scan_impl.h"
 
 #include "access/htup_details.h"
 #include "utils/memutils.h"

@@ -13,15 +13,14 @@
  * how far the query is, and the scan goes on to a width that grows with the ratio of both contrasts
  * (grnnd_widening()).
  */
-#include "am/scan/width.h"
+#include "am/scan/scan.h"
 
 #include <math.h>
 
 #include "utils/rel.h"
 
-#include "am/filter/filter_cost.h"
-#include "am/index/options.h"
-#include "am/index/page.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 
 /*
  * GROWTH_POWER: an index with g times the rows of the measurement needs a width larger by g to

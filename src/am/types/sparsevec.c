@@ -3,7 +3,7 @@
  * dimensions.
  *
  * A column of few dimensions has rows of numbers, as a column of type vector.  Otherwise records
- * keep the elements themselves (space/sparse.h), in a number of words that the index has chosen by
+ * keep the elements themselves (space/sparse.c), in a number of words that the index has chosen by
  * its rows.
  */
 #include "am/index/opclass.h"

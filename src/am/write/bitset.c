@@ -1,7 +1,7 @@
 /*
  * bitset.c - sets of node ids, one bit an id.
  */
-#include "am/write/bitset.h"
+#include "am/write/write.h"
 
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"

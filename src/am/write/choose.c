@@ -2,12 +2,11 @@
  * choose.c - the neighbors of a new node: searches for nearby nodes, chooses neighbors among
  * them, and chooses the neighbor that a full node gives up for the new node.
  */
-#include "am/write/choose.h"
+#include "am/write/link.h"
 
 #include "common/hashfn.h"
 
-#include "am/index/cache.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "space/space.h"
 #include "store/prune.h"
 
@@ -200,7 +199,7 @@ grnnd_near_end(GrnndNear *near)
 	pfree(near);
 }
 
-/* Writes the place of a stored vector: in the graph's space, or turned (own.h) if not scaled. */
+/* Writes the place of a stored vector: in the graph's space, or turned (own.c) if not scaled. */
 static void
 place_stored(const GrnndIndex *ix, const void *vec, float *row)
 {

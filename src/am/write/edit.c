@@ -1,11 +1,11 @@
 /*
  * edit.c - reading and changing records under their pages' locks.
  */
-#include "am/write/edit.h"
+#include "am/write/write.h"
 
 #include "utils/rel.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "store/prune.h"
 
 void

@@ -1,10 +1,10 @@
 /* entry_points.c - maintains entry points: the longest rows, and rows that inserts offer. */
-#include "am/write/entry_points.h"
+#include "am/write/link.h"
 
 
-#include "am/index/page.h"
-#include "am/write/edit.h"
-#include "space/longest.h"
+#include "am/index/index.h"
+#include "am/write/write.h"
+#include "space/space.h"
 #include "store/prune.h"
 
 /* ---- long rows ---- */

@@ -15,7 +15,7 @@
  *
  * A backend with a metapage from before step 5 uses no code. A failed attempt leaves the index
  * unfitted or filling, and the next attempt goes on from that state. If codes would not tell
- * neighbors apart (estimate.h), the index stays unfitted until the number of rows has doubled.
+ * neighbors apart (estimate.c), the index stays unfitted until the number of rows has doubled.
  *
  * Whenever an index with codes has grown by a quarter, its codes are judged again. New rows may lie
  * far from the rows of the fit, or clusters may have become dense, and estimates then no longer
@@ -37,13 +37,11 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/cache.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
+#include "am/write/write.h"
 #include "space/space.h"
-#include "store/codec_fit.h"
+#include "store/codec.h"
 
 uint32
 grnnd_fit_rows(uint32 dim)

@@ -10,12 +10,10 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#include "am/index/page.h"
-#include "am/filter/sample.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
+#include "am/write/write.h"
 
 /* Milliseconds between two checks whether inserts have ended. */
 #define WRITERS_MS 5

@@ -1,5 +1,5 @@
 /*
- * fit_impl.h - one fit of an index's codes, shared by the files of fit.h: fit_codes.c (the steps,
+ * fit_impl.h - one fit of an index's codes, shared by the files of write.h: fit_codes.c (the steps,
  * the codec and the pages before the nodes), fit_fill.c (codes of all records), fit_judge.c
  * (whether codes tell neighbors apart), fit_recall.c (recall of searches), fit_lists.c (lists of
  * values).
@@ -8,8 +8,8 @@
 #define GRNND_FIT_IMPL_H
 
 #include "am/index/page_store.h"
-#include "am/write/entry_points.h"
-#include "am/write/fit.h"
+#include "am/write/link.h"
+#include "am/write/write.h"
 
 typedef struct Fit
 {

@@ -30,15 +30,10 @@
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 
-#include "am/filter/lists.h"
-#include "am/index/options.h"
-#include "am/index/page.h"
-#include "am/filter/row_elements.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
-#include "am/write/freespace.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
+#include "am/write/write.h"
 #include "store/group.h"
 
 /* Lists are remade when the number of nodes has doubled about this many times. */
@@ -222,7 +217,7 @@ typedef struct Listed
 	uint32		node;			/* position among the nodes at hand */
 } Listed;
 
-typedef struct Gather
+typedef struct RowGather
 {
 	Fit		   *f;
 	GrnndRowElements *table;	/* NULL: no column is an array */
@@ -237,10 +232,10 @@ typedef struct Gather
 	uint32		nnodes;
 	uint32		node_room;
 	GrnRecord  *owner;			/* copy of a chained record's node */
-} Gather;
+} RowGather;
 
 static void
-gather_begin(Gather *g, Fit *f, GrnndRowElements *table)
+gather_begin(RowGather *g, Fit *f, GrnndRowElements *table)
 {
 	const GrnLayout *l = &f->ix.layout;
 	Size		each = sizeof(uint32) + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes +
@@ -281,7 +276,7 @@ check_interrupts(void *f)
 
 /* The list row of a row at hand. */
 static GrnListRow
-row_at_hand(const Gather *g, const Listed *row)
+row_at_hand(const RowGather *g, const Listed *row)
 {
 	const GrnLayout *l = &g->f->ix.layout;
 
@@ -294,7 +289,7 @@ row_at_hand(const Gather *g, const Listed *row)
  * group's records.  Returns the id of the first record.
  */
 static uint32
-write_group(Gather *g, uint32 bucket, const Listed *rows, const uint32 *order, uint32 n, char *recs)
+write_group(RowGather *g, uint32 bucket, const Listed *rows, const uint32 *order, uint32 n, char *recs)
 {
 	Fit		   *f = g->f;
 	const GrnndIndex *ix = &f->ix;
@@ -318,7 +313,7 @@ write_group(Gather *g, uint32 bucket, const Listed *rows, const uint32 *order, u
 
 /* Adds rows [n] at hand to a bucket as groups, and a part of the bucket's guide. */
 static void
-add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
+add_groups(RowGather *g, uint32 bucket, const Listed *rows, uint32 n)
 {
 	Fit		   *f = g->f;
 	const GrnndIndex *ix = &f->ix;
@@ -374,7 +369,7 @@ add_groups(Gather *g, uint32 bucket, const Listed *rows, uint32 n)
 
 /* Adds all rows at hand to the lists. */
 static void
-flush(Gather *g)
+flush(RowGather *g)
 {
 	const Fit  *f = g->f;
 	const GrnLayout *l = &f->ix.layout;
@@ -411,7 +406,7 @@ flush(Gather *g)
 
 /* Takes the values of a TID of the newest node. before: the values of the previous TID, or NULL. */
 static void
-gather_value(Gather *g, const uint8 *values, const uint8 *before, const uint8 *elements)
+gather_value(RowGather *g, const uint8 *values, const uint8 *before, const uint8 *elements)
 {
 	const GrnndIndex *ix = &g->f->ix;
 
@@ -432,7 +427,7 @@ gather_value(Gather *g, const uint8 *values, const uint8 *before, const uint8 *e
 
 /* Takes the values beside a record's TIDs [n], all of one node. */
 static void
-gather_values(Gather *g, const GrnRecord *node, uint32 id, const GrnRecord *rec,
+gather_values(RowGather *g, const GrnRecord *node, uint32 id, const GrnRecord *rec,
 			  const uint8 *values, uint32 n)
 {
 	const GrnndIndex *ix = &g->f->ix;
@@ -460,7 +455,7 @@ gather_values(Gather *g, const GrnRecord *node, uint32 id, const GrnRecord *rec,
 }
 
 static void
-gather_record(Gather *g, const GrnRecord *rec, uint32 id)
+gather_record(RowGather *g, const GrnRecord *rec, uint32 id)
 {
 	const GrnndIndex *ix = &g->f->ix;
 	const GrnRecord *node = rec;
@@ -511,7 +506,7 @@ fill_lists(Fit *f, GrnndRowElements *table)
 	char	   *page = palloc(BLCKSZ);
 	/* scans that know the earlier lists may read their records until this XID */
 	FullTransactionId stamp = ReadNextFullTransactionId();
-	Gather		g;
+	RowGather	g;
 
 	gather_begin(&g, f, table);
 	for (uint32 first = 0; first < f->limit; first += l->per_page)

@@ -2,9 +2,9 @@
  * fit_recall.c - measures the recall of searches anew in an index that was changed row by row.
  *
  * The method is the build's (pipeline_recall.c): some nodes of the index are queries, each absent
- * from its own searches (absent.h); one reading of all records finds their nearest rows; the
+ * from its own searches (absent.c); one reading of all records finds their nearest rows; the
  * searches run as scans do. All searches take a few times as long as the reading. The queries that
- * scans have left in a sample (query_sample.h) are the queries instead, if there are enough.
+ * scans have left in a sample (query_sample.c) are the queries instead, if there are enough.
  *
  * How much recall inserted rows cost differs from data to data: at twice the rows searches needed
  * 1.1 to 2.3 times the width (test/bench/recall/results.md). So the guess of width.c serves only
@@ -23,11 +23,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/cache.h"
-#include "am/index/entries.h"
-#include "am/index/page.h"
-#include "am/scan/query_sample.h"
-#include "am/scan/width.h"
+#include "am/index/index.h"
+#include "am/scan/scan.h"
 
 /* Recall is measured again when searches may need a width larger by this factor. */
 #define MOST_STRETCH 1.15

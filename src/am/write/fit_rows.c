@@ -18,9 +18,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "am/compat.h"
 #include "am/callbacks.h"
-#include "am/index/page.h"
+#include "am/compat.h"
+#include "am/index/index.h"
 
 struct FitRows
 {

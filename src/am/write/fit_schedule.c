@@ -14,7 +14,7 @@
  * VACUUM then leave the index alone for a while, whether the worker is running, could not be
  * started, failed, or was killed. This time doubles with each attempt without success.
  */
-#include "am/write/fit.h"
+#include "am/write/write.h"
 
 #include "access/genam.h"
 #include "access/generic_xlog.h"
@@ -52,11 +52,8 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#include "am/index/cache.h"
 #include "am/callbacks.h"
-#include "am/index/owner.h"
-#include "am/index/page.h"
-#include "am/write/lock.h"
+#include "am/index/index.h"
 
 /*
  * Time until the next attempt: RETRY_MS after the first failure, doubled RETRY_DOUBLINGS times at

@@ -2,7 +2,7 @@
  * freespace.c - slots for new records: freed slots that no transaction can know any more, and pages
  * appended to the relation.
  */
-#include "am/write/freespace.h"
+#include "am/write/write.h"
 
 #include "access/generic_xlog.h"
 #include "access/htup_details.h"
@@ -13,7 +13,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 
 /*
  * Free space recorded in the map says which slots of a page may be taken. Pages whose free slots

@@ -12,19 +12,12 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/cache.h"
-#include "am/index/counters.h"
-#include "am/index/entries.h"
-#include "am/index/page.h"
-#include "am/filter/lists.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/index/page_store.h"
-#include "am/filter/sample.h"
 #include "am/test_point.h"
-#include "am/write/entry_points.h"
-#include "am/write/fit.h"
-#include "am/write/freespace.h"
 #include "am/write/link.h"
-#include "am/write/lock.h"
+#include "am/write/write.h"
 #include "store/prune.h"
 
 /*

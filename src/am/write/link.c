@@ -18,10 +18,9 @@
 #include "miscadmin.h"
 #include "utils/rel.h"
 
-#include "am/index/cache.h"
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/lock.h"
+#include "am/write/write.h"
 #include "store/prune.h"
 
 /* Attempts to link from a neighbor that other processes keep changing. */

@@ -7,7 +7,7 @@
  * would not do: some releases of PostgreSQL 15 assert that a backend holds no page lock when it
  * requests another lock, and page locks conflict within a group of parallel processes.)
  */
-#include "am/write/lock.h"
+#include "am/write/write.h"
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"

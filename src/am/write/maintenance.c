@@ -1,5 +1,5 @@
 /* maintenance.c - memory and pauses of vacuum, fits and checks. */
-#include "am/write/maintenance.h"
+#include "am/write/write.h"
 
 #include "commands/vacuum.h"
 #include "miscadmin.h"

@@ -1,21 +1,16 @@
 /*
  * navigable.c - adds edges to an index where searches end far from their target
- * (store/navigable.h).
+ * (store/navigable.c).
  *
  * An insert relies on edges read or written a moment ago (link.c). So vacuum changes
  * edges while no insert runs, a few at a time.
  */
-#include "am/write/navigable.h"
+#include "am/write/write.h"
 
 #include "utils/memutils.h"
 
-#include "am/index/cache.h"
-#include "am/index/entries.h"
-#include "am/index/page.h"
-#include "am/write/edit.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
-#include "store/navigable.h"
+#include "am/index/index.h"
+#include "store/search.h"
 
 /*
  * The first round has at most one search for FIRST_SHARE ids, at little cost beside the vacuum.

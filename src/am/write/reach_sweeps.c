@@ -5,14 +5,12 @@
  * nodes that it has just found ahead of its position. So a few sweeps are enough, and the search
  * needs two bits of memory a node where the lists do not fit.
  */
-#include "am/write/reach_sweeps.h"
+#include "am/write/write.h"
 
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/index/page.h"
-#include "am/write/edit.h"
-#include "am/write/maintenance.h"
+#include "am/index/index.h"
 
 void
 grnnd_reach_init(GrnndReach *reach, Relation index, const GrnndIndex *ix,

@@ -9,9 +9,8 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/index/cache.h"
-#include "am/write/edit.h"
-#include "am/write/maintenance.h"
+#include "am/index/index.h"
+#include "am/write/write.h"
 #include "store/prune.h"
 
 /*

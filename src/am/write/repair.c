@@ -13,13 +13,11 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "am/index/page.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
-#include "store/navigable.h"
+#include "am/write/write.h"
 #include "store/prune.h"
+#include "store/search.h"
 
 /*
  * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half

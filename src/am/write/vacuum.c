@@ -31,17 +31,11 @@
 #include "utils/rel.h"
 #include "utils/resowner.h"
 
-#include "am/index/cache.h"
 #include "am/callbacks.h"
-#include "am/filter/lists.h"
-#include "am/index/page.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
-#include "am/write/fit.h"
-#include "am/write/freespace.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
-#include "am/write/navigable.h"
+#include "am/write/write.h"
 
 /* ---- survey and cleaning ---- */
 

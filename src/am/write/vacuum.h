@@ -5,11 +5,10 @@
 #ifndef GRNND_VACUUM_H
 #define GRNND_VACUUM_H
 
+#include "am/filter/filter.h"
 #include "am/index/page_store.h"
-#include "am/filter/sample.h"
-#include "am/write/bitset.h"
-#include "am/write/entry_points.h"
-#include "am/write/reach_sweeps.h"
+#include "am/write/link.h"
+#include "am/write/write.h"
 
 typedef struct GrnndVacuum
 {

@@ -5,8 +5,8 @@
 #include "am/write/vacuum.h"
 
 
-#include "am/index/page.h"
-#include "am/write/edit.h"
+#include "am/index/index.h"
+#include "am/write/write.h"
 #include "store/prune.h"
 
 /* A root nearer to the center of the data is better; without codes any root will do. */

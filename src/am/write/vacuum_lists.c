@@ -26,12 +26,10 @@
 #include "access/generic_xlog.h"
 #include "storage/bufmgr.h"
 
-#include "am/filter/lists.h"
-#include "am/index/page.h"
+#include "am/filter/filter.h"
+#include "am/index/index.h"
 #include "am/test_point.h"
-#include "am/write/edit.h"
-#include "am/write/lock.h"
-#include "am/write/maintenance.h"
+#include "am/write/write.h"
 
 /* Rows gathered at once, and those of a page. Sorting them handles no cancel. */
 #define LEAST_ROOM 64

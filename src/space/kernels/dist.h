@@ -9,9 +9,10 @@
 #ifndef GRN_DIST_H
 #define GRN_DIST_H
 
-#include "space/grn.h"
-
+#include <stddef.h>
 #include <string.h>
+
+#include "space/grn.h"
 
 /*
  * The two factors of a code, on disk: the upper 18 bits are a length, the lower 14 an alpha.
@@ -180,5 +181,34 @@ extern int	grn_dist_versions(const GrnDistTable **out, int max);
 /* Half precision: conversion to binary16 rounds to nearest even and saturates. */
 extern uint16_t grn_f32_to_f16(float x);
 extern float grn_f16_to_f32(uint16_t h);
+
+/* pairs.c: kernels for two rows of one short form.  grn_dist_init() chooses the version. */
+
+typedef struct GrnPairTable
+{
+	/* squared Euclidean distance of a and ratio * b, n binary16 each (unaligned) */
+	float		(*l2_f16) (const void *a, const void *b, float ratio, size_t n);
+	/* squared Euclidean distance of a + offset and ratio * b, n bytes each */
+	float		(*l2_u8) (const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n);
+	/* bits that differ between a and b, `bytes` bytes each (unaligned) */
+	uint32_t	(*differ) (const void *a, const void *b, size_t bytes);
+	/* bits that are set in both a and b */
+	uint32_t	(*common) (const void *a, const void *b, size_t bytes);
+} GrnPairTable;
+
+extern const GrnPairTable *grn_pairs;	/* set by grn_dist_init() */
+
+/* Returns the pair kernels that belong to a version of dist.h. */
+extern const GrnPairTable *grn_pairs_of(const GrnDistTable *dist);
+
+/* rotate.c: a random rotation in O(n log n) that is the same on every machine. */
+
+/*
+ * grn_rotate() rotates x [n], and grn_rotate_back() is the inverse.  Each number becomes a sum of
+ * all numbers with random signs, so no number is much larger than the average.  n is arbitrary.
+ * Lengths and angles do not change.  Results on different machines differ only by rounding.
+ */
+extern void grn_rotate(float *x, size_t n);
+extern void grn_rotate_back(float *x, size_t n);
 
 #endif							/* GRN_DIST_H */

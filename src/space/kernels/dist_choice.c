@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "space/kernels/pairs.h"
+#include "space/kernels/dist.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

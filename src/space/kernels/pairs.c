@@ -1,7 +1,7 @@
 /*
- * pairs.c - the kernels of pairs.h, one set for each version of dist.h.
+ * pairs.c - the kernels for pairs of rows, one set for each version of dist.h.
  */
-#include "space/kernels/pairs.h"
+#include "space/kernels/dist.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * numbers.  If the two ranges hardly overlap, they mix little, so a butterfly of the two
  * halves follows.  Random signs come before each transform, and the whole sequence runs twice.
  */
-#include "space/kernels/rotate.h"
+#include "space/kernels/dist.h"
 
 #include <math.h>
 #include <stdint.h>

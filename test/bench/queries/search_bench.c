@@ -26,11 +26,11 @@
  *                           of the farthest tenth of cells (own, random, far)
  *   --checked               a filter is only checked at visits: no signatures, no sample
  */
-#include "builder/thread_pool.h"
+#include "builder/threads.h"
 #include "graph/descent.h"
-#include "graph/medoid.h"
-#include "store/cut_order.h"
-#include "store/codec_fit.h"
+#include "graph/graph.h"
+#include "store/codec.h"
+#include "store/group.h"
 #include "store/search.h"
 
 #include <getopt.h>

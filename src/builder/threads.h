@@ -1,15 +1,35 @@
 /*
- * work_queue.h - a queue of numbered work items, and the threads that take the items in order.
- *
- * Threads belong to groups.  If an item fails, the item goes back to the queue for the threads of
- * another group, and the group that failed takes no more items.
+ * threads.h - threads of the builder: a pool for loops, and queues of work items.
  */
-#ifndef GRN_WORK_QUEUE_H
-#define GRN_WORK_QUEUE_H
+#ifndef GRN_THREADS_H
+#define GRN_THREADS_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "space/grn.h"
+
+/* thread_pool.c: the builder's threads, lent as a GrnParallel. */
+
+typedef struct GrnPool GrnPool;
+
+/*
+ * Starts a pool of nthreads >= 1 threads, with the caller's thread as the first.  The pool has
+ * fewer threads if the system starts fewer.  Loops of several callers take turns in order of
+ * arrival.  Returns NULL only if memory is short.
+ */
+extern GrnPool *grn_pool_start(int nthreads);
+extern GrnParallel *grn_pool_parallel(GrnPool *pool);
+/* Ends the threads and frees the pool.  No loop may be running. */
+extern void grn_pool_stop(GrnPool *pool);
+
+/*
+ * work_queue.c: a queue of numbered work items, and the threads that take the items in order.
+ *
+ * Threads belong to groups.  If an item fails, the item goes back to the queue for the threads of
+ * another group, and the group that failed takes no more items.
+ */
 
 typedef struct GrnQueueWork
 {
@@ -58,4 +78,4 @@ extern size_t grn_queue_wait(GrnQueue *queue);
 extern bool grn_queue_failed(const GrnQueue *queue, int group);
 extern void grn_queue_end(GrnQueue *queue);
 
-#endif							/* GRN_WORK_QUEUE_H */
+#endif							/* GRN_THREADS_H */
