@@ -298,11 +298,8 @@ scan_rows(Collector *c, Relation heap, Relation index, IndexInfo *info,
 
 /* ---- ranks ---- */
 
-static inline uint64
-block_of(uint64 packed_tid)
-{
-	return packed_tid >> 16;
-}
+#define TID_BITS 16				/* bits of a packed TID below the block */
+#define ROWS_PER_RANGE 8		/* least number of rows for a range, on average */
 
 static int
 compare_rows(const void *a, const void *b, void *tids)
@@ -313,98 +310,63 @@ compare_rows(const void *a, const void *b, void *tids)
 	return x < y ? -1 : x > y;
 }
 
+/* Sorts rows [n], unless they are in order. */
 static void
-sort_rows(uint32 *rows, uint32 n, const uint64 *tids)
+sort_bucket(uint32 *rows, uint32 n, const uint64 *tids)
 {
-	qsort_arg(rows, n, sizeof(uint32), compare_rows, (void *) tids);
-}
+	uint32		i = 1;
 
-static int
-compare_runs(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return x < y ? -1 : x > y;
+	while (i < n && tids[rows[i - 1]] < tids[rows[i]])
+		i++;
+	if (i < n)
+		qsort_arg(rows, n, sizeof(uint32), compare_rows, (void *) tids);
 }
 
 /*
- * Finds runs.  In a run, each row's block equals the block of the row before, or follows that
- * block.  Runs have no blocks in common, except a block whose rows are split between two chunks.
- * Returns the runs in ascending order, each as first block << 32 | first row.
+ * Ranks rows by TID: counts the rows of each range of blocks, places them by these counts, and
+ * sorts ranges out of order.  Most are in order, because a process reads blocks in order.
  */
-static uint64 *
-find_runs(const uint64 *tids, uint32 n, size_t *nruns)
-{
-	size_t		room = 1024;
-	uint64	   *runs = palloc(room * sizeof(uint64));
-	uint64		last = 0;
-
-	*nruns = 0;
-	for (uint32 i = 0; i < n; i++)
-	{
-		uint64		block = block_of(tids[i]);
-
-		grnnd_check_cancel(i);
-		if (i == 0 || block - last > 1)
-		{
-			if (*nruns == room)
-				runs = repalloc_huge(runs, (room *= 2) * sizeof(uint64));
-			runs[(*nruns)++] = block << 32 | i;
-		}
-		last = block;
-	}
-	qsort(runs, *nruns, sizeof(uint64), compare_runs);
-	return runs;
-}
-
-/* Ranks rows by TID: joins the runs, and sorts the rows of a block that came out of order. */
 static void
 rank_rows(GrnndBuild *build)
 {
 	const uint64 *tids = (const uint64 *) build->map->base[GRN_SEG_TIDS];
 	uint32		n = (uint32) build->rows;
+	uint32		shift = TID_BITS;
+	uint64		most = 0;		/* the greatest TID */
+	uint32		first = 0;
 	uint32	   *order;
-	uint32		at = 0;			/* rows ranked so far */
-	uint32		first = 0;		/* rows ranked before the last block */
-	uint64		block = 0;
-	uint64		last = 0;
-	bool		sorted = true;	/* whether the rows of the last block are in order */
-	bool		mixed = false;	/* whether blocks are out of order, which a heap's scan never
-								 * causes */
-	size_t		nruns;
-	uint64	   *runs;
+	uint32	   *ends;			/* of ranges; at first the starts of the ranges before */
 
 	grnnd_mapping_grow(build->map, GRN_SEG_ORDER, (uint64) n * sizeof(uint32));
 	grnnd_mapping_populate(build->map, GRN_SEG_ORDER, 0, (uint64) n * sizeof(uint32));
 	order = (uint32 *) build->map->base[GRN_SEG_ORDER];
-	runs = find_runs(tids, n, &nruns);
-	for (size_t r = 0; r < nruns; r++)
+	for (uint32 i = 0; i < n; i++)
 	{
-		uint32		i = (uint32) runs[r];
-
-		do
-		{
-			if (block_of(tids[i]) != block)
-			{
-				if (!sorted)
-					sort_rows(order + first, at - first, tids);
-				sorted = true;
-				first = at;
-				mixed |= block_of(tids[i]) < block;
-				block = block_of(tids[i]);
-			}
-			sorted &= at == first || tids[i] > last;
-			last = tids[i];
-			grnnd_check_cancel(at);
-			order[at++] = i++;
-		} while (i < n && block_of(tids[i]) - block <= 1);
+		grnnd_check_cancel(i);
+		most = Max(most, tids[i]);
 	}
-	if (mixed)
-		sort_rows(order, n, tids);
-	else if (!sorted)
-		sort_rows(order + first, at - first, tids);
-	pfree(runs);
+	while (most >> shift > n / ROWS_PER_RANGE)
+		shift++;
+	ends = palloc_extended(((most >> shift) + 2) * sizeof(uint32), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (uint32 i = 0; i < n; i++)
+	{
+		grnnd_check_cancel(i);
+		ends[(tids[i] >> shift) + 1]++;
+	}
+	for (uint64 r = 0; r <= most >> shift; r++)
+		ends[r + 1] += ends[r];
+	for (uint32 i = 0; i < n; i++)
+	{
+		grnnd_check_cancel(i);
+		order[ends[tids[i] >> shift]++] = i;
+	}
+	for (uint64 r = 0; r <= most >> shift; r++)
+	{
+		grnnd_check_cancel(r);
+		sort_bucket(order + first, ends[r] - first, tids);
+		first = ends[r];
+	}
+	pfree(ends);
 }
 
 /* ---- parallel workers ---- */

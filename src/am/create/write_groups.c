@@ -107,21 +107,12 @@ check_groups(const GrnndNewIndex *new)
 	pfree(seen);
 }
 
-bool
-grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build, bool wait, pg_atomic_uint32 *made)
+void
+grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build)
 {
-	if (build->holds_builder)
-	{
-		if (wait)
-			grnnd_builder_await_end(&build->builder);
-		else
-			grnnd_builder_poll(&build->builder);
-		if (build->builder.grouping)
-			return false;
-		check_groups(new);
-		grnnd_build_release_builder(build);
-	}
-	pg_write_barrier();
-	pg_atomic_write_u32(made, 1);
-	return true;
+	if (!build->holds_builder)
+		return;
+	grnnd_builder_await_end(&build->builder);
+	check_groups(new);
+	grnnd_build_release_builder(build);
 }

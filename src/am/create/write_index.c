@@ -28,13 +28,6 @@
 /* Pages that a participant writes at a time. */
 #define STRETCH_PAGES 256
 
-/*
- * Largest number of processes that write pages of lists while nodes are written.  These pages lie
- * in a file or two, and the kernel lets a single process at a time write to a file.  More processes
- * would wait instead of writing nodes.
- */
-#define MOST_LIST_WRITERS 4
-
 /* The state of all participants, in shared memory if workers exist. */
 typedef struct WriteShared
 {
@@ -47,9 +40,7 @@ typedef struct WriteShared
 	pg_atomic_uint64 next_sorted;	/* first share of nodes that no process sorts into lists */
 	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn(), for pages with nodes */
 	pg_atomic_uint64 next_list_turn;	/* the same for pages of lists */
-	pg_atomic_uint32 list_writers;	/* processes that write pages of lists while nodes are written */
 	pg_atomic_uint64 pages_done;
-	pg_atomic_uint32 grouped;	/* 1: all lists have their groups, which may be read */
 	GrnndWalAhead wal_ahead;
 	Barrier		steps;			/* the common step of all participants: see Step */
 	pg_atomic_uint32 next_emptied;	/* next memory file to free */
@@ -62,8 +53,8 @@ typedef enum Step
 	COUNTING,					/* count the rows of lists */
 	PLANNING,					/* the leader plans the lists and the pages */
 	SORTING,					/* sign rows, and sort rows into lists */
-	WRITING_NODES,				/* write nodes, group lists, and write lists with groups */
-	WRITING_LISTS				/* write the remaining lists */
+	WRITING_NODES,				/* write nodes, while the builder groups lists */
+	WRITING_LISTS				/* write lists */
 } Step;
 
 PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
@@ -420,54 +411,29 @@ write_list_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, boo
 }
 
 /*
- * Whether the lists have their groups, and a smaller share of list pages than of node pages
- * (`nodes`) has been taken.  Beyond memory always false: the rows of a list would be read beside
- * the rows of the cells in work.
- */
-static bool
-lists_are_behind(GrnndNewIndex *new, WriteShared *shared, BlockNumber nodes)
-{
-	if (new->built.moved != NULL || pg_atomic_read_u32(&shared->grouped) == 0)
-		return false;
-	pg_read_barrier();
-	return pg_atomic_read_u64(&shared->next_list_turn) * stretches_of(nodes) <
-		pg_atomic_read_u64(&shared->next_turn) * stretches_of(shared->node_pages - nodes);
-}
-
-/*
- * Writes this process's share of the pages with nodes.  Pages of lists are written in between:
- * lists lie in a file or two, and at the end all processes would have to take turns on these files.
- * build: the leader's, which takes the groups, or NULL in a worker.
+ * Writes this process's share of the pages with nodes.  build: the leader's, which takes the groups
+ * at the end, or NULL in a worker.
  */
 static void
 write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBuild *build)
 {
 	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
-	bool		report = build != NULL;
-	bool		grouped = build == NULL;
 
 	if (new->built.moved != NULL)
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
 
 		/* Rows in place are in random order, so all rows should be in memory. */
-		if (new->plan.result.rows_in_place && report)
+		if (new->plan.result.rows_in_place && build != NULL)
 			grn_prefetch_pages(new->vectors.base, bytes);
 		/* Pages are requested in advance; read-ahead would push them out of memory. */
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
-	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, report))
-	{
-		if (!grouped)
-			grouped = grnnd_take_groups(new, build, false, &shared->grouped);
-		if (!lists_are_behind(new, shared, nodes))
-			continue;
-		if (pg_atomic_fetch_add_u32(&shared->list_writers, 1) < MOST_LIST_WRITERS)
-			write_list_turn(new, shared, w, report);
-		pg_atomic_fetch_sub_u32(&shared->list_writers, 1);
-	}
-	if (!grouped)
-		grnnd_take_groups(new, build, true, &shared->grouped);
+	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, build != NULL))
+		if (build != NULL && build->holds_builder)
+			grnnd_builder_poll(&build->builder);
+	if (build != NULL)
+		grnnd_take_groups(new, build);
 }
 
 /* Reads the leader's plan from shared memory. */
@@ -675,10 +641,8 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	share_plan(new, shared, 0);
 	pg_atomic_init_u64(&shared->next_counted, 0);
 	pg_atomic_init_u64(&shared->next_sorted, 0);
-	pg_atomic_init_u32(&shared->grouped, 0);
 	pg_atomic_init_u64(&shared->next_turn, 0);
 	pg_atomic_init_u64(&shared->next_list_turn, 0);
-	pg_atomic_init_u32(&shared->list_writers, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
 	BarrierInit(&shared->steps, 0);
 	BarrierAttach(&shared->steps);

@@ -219,10 +219,9 @@ extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);
  */
 extern void grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build);
 /*
- * Takes the builder's answer, and sets *made for all processes once groups may be read.  wait:
- * waits for that.  Errors: groups that the builder cannot have made, XX000.
+ * Waits for the groups and checks them.  Errors: groups that the builder cannot have made, XX000.
  */
-extern bool grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build, bool wait, pg_atomic_uint32 *made);
+extern void grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build);
 
 /* Whether the list of a bucket has groups.  Another bucket, or the end of all, must follow. */
 static inline bool
