@@ -8,9 +8,10 @@
 
 /* Copies the page's whole arrays [GRN_MAX_ENTRIES].  Returns the number of entries. */
 static uint32
-copy_entries(Relation index, const GrnndIndex *ix, const char *payload, uint32 *ids,
-			 GrnFactor *factors, uint8_t *codes)
+copy_entries(Relation index, const GrnndIndex *ix, Buffer buffer, uint32 *ids, GrnFactor *factors,
+			 uint8_t *codes)
 {
+	const char *payload = GrnndPagePayload(BufferGetPage(buffer));
 	uint32		count = ((const GrnndEntryHeader *) payload)->count;
 
 	if (count > GRN_MAX_ENTRIES)
@@ -28,27 +29,40 @@ grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
 {
 	Buffer		buffer = grnnd_read(index, ix->meta.entry_block,
 									BUFFER_LOCK_SHARE, GRNND_ENTRIES, NULL);
-	uint32		count = copy_entries(index, ix, GrnndPagePayload(BufferGetPage(buffer)),
-									 ids, factors, codes);
+	uint32		count = copy_entries(index, ix, buffer, ids, factors, codes);
 
 	UnlockReleaseBuffer(buffer);
 	return count;
 }
 
-static uint8_t *
-alloc_codes(const GrnndIndex *ix)
+static GrnndEntries *
+alloc_entries(const GrnndIndex *ix)
 {
-	return palloc(Max(GRN_MAX_ENTRIES * (Size) ix->layout.code_bytes, 1));
+	GrnndEntries *entries = palloc(sizeof(GrnndEntries));
+
+	entries->codes = palloc(Max(GRN_MAX_ENTRIES * (Size) ix->layout.code_bytes, 1));
+	return entries;
 }
 
 GrnndEntries *
 grnnd_get_entries(Relation index, const GrnndIndex *ix)
 {
-	GrnndEntries *entries = palloc(sizeof(GrnndEntries));
+	GrnndEntries *entries = alloc_entries(ix);
 
-	entries->codes = alloc_codes(ix);
 	entries->count = grnnd_read_entries(index, ix, entries->ids, entries->factors,
 										entries->codes);
+	return entries;
+}
+
+GrnndEntries *
+grnnd_lock_entries(Relation index, const GrnndIndex *ix)
+{
+	GrnndEntries *entries = alloc_entries(ix);
+
+	entries->buffer = grnnd_read(index, ix->meta.entry_block, BUFFER_LOCK_EXCLUSIVE,
+								 GRNND_ENTRIES, NULL);
+	entries->count = copy_entries(index, ix, entries->buffer, entries->ids, entries->factors,
+								  entries->codes);
 	return entries;
 }
 
@@ -65,32 +79,22 @@ grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 i, uint32 id
 }
 
 bool
-grnnd_change_entries(Relation index, const GrnndIndex *ix, GrnndEntriesFn fn, void *arg)
+grnnd_unlock_entries(Relation index, const GrnndIndex *ix, GrnndEntries *entries, bool changed)
 {
-	GrnndEntries entries;
-	Buffer		buffer;
-	bool		changed;
-
-	entries.codes = alloc_codes(ix);
-	buffer = grnnd_read(index, ix->meta.entry_block, BUFFER_LOCK_EXCLUSIVE,
-						GRNND_ENTRIES, NULL);
-	entries.count = copy_entries(index, ix, GrnndPagePayload(BufferGetPage(buffer)),
-								 entries.ids, entries.factors, entries.codes);
-	changed = fn(&entries, arg);
 	if (changed)
 	{
 		GenericXLogState *xlog = GenericXLogStart(index);
-		char	   *payload = GrnndPagePayload(GenericXLogRegisterBuffer(xlog, buffer, 0));
+		char	   *payload = GrnndPagePayload(GenericXLogRegisterBuffer(xlog, entries->buffer, 0));
 
-		((GrnndEntryHeader *) payload)->count = entries.count;
-		memcpy(payload + GRNND_ENTRY_OFF_IDS, entries.ids, sizeof(entries.ids));
-		memcpy(payload + GRNND_ENTRY_OFF_FACTORS, entries.factors,
-			   sizeof(entries.factors));
-		memcpy(payload + GRNND_ENTRY_OFF_CODES, entries.codes,
+		((GrnndEntryHeader *) payload)->count = entries->count;
+		memcpy(payload + GRNND_ENTRY_OFF_IDS, entries->ids, sizeof(entries->ids));
+		memcpy(payload + GRNND_ENTRY_OFF_FACTORS, entries->factors, sizeof(entries->factors));
+		memcpy(payload + GRNND_ENTRY_OFF_CODES, entries->codes,
 			   GRN_MAX_ENTRIES * (Size) ix->layout.code_bytes);
 		GenericXLogFinish(xlog);
 	}
-	UnlockReleaseBuffer(buffer);
-	pfree(entries.codes);
+	UnlockReleaseBuffer(entries->buffer);
+	pfree(entries->codes);
+	pfree(entries);
 	return changed;
 }

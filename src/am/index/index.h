@@ -126,14 +126,18 @@ typedef struct GrnndEntries
 	uint32		ids[GRN_MAX_ENTRIES];
 	GrnFactor	factors[GRN_MAX_ENTRIES];
 	uint8_t    *codes;			/* [GRN_MAX_ENTRIES][code_bytes] */
+	Buffer		buffer;			/* of grnnd_lock_entries() */
 } GrnndEntries;
 
 /* Allocates the struct and reads the entry page. */
 extern GrnndEntries *grnnd_get_entries(Relation index, const GrnndIndex *ix);
-/* Changes the entry page under its exclusive lock.  fn returns true if it must be written. */
-typedef bool (*GrnndEntriesFn) (GrnndEntries *entries, void *arg);
-extern bool grnnd_change_entries(Relation index, const GrnndIndex *ix,
-								 GrnndEntriesFn fn, void *arg);
+/*
+ * Reads the entry page under its exclusive lock.  grnnd_unlock_entries() writes the entries if they
+ * have changed, releases the page, frees the struct, and returns `changed`.
+ */
+extern GrnndEntries *grnnd_lock_entries(Relation index, const GrnndIndex *ix);
+extern bool grnnd_unlock_entries(Relation index, const GrnndIndex *ix, GrnndEntries *entries,
+								 bool changed);
 extern void grnnd_set_entry(const GrnndIndex *ix, GrnndEntries *entries, uint32 i,
 							uint32 id, const uint8_t *code, GrnFactor factor);
 

@@ -32,22 +32,6 @@ grnnd_typical_length(const GrnndIndex *ix, const GrnndEntries *entries)
 	return e.lengths[e.order[e.nlong + nsample / 2]];
 }
 
-/* Replaces the shortest of the long entry points by a longer row. */
-static bool
-enter_long(const GrnndIndex *ix, GrnndEntries *entries, uint32 id,
-		   const uint8_t *code, GrnFactor factor)
-{
-	GrnEntryLengths e;
-	uint32		at;
-
-	sort_by_length(ix, entries, &e);
-	at = grn_shorter_entry(&e, grn_factor_length(factor));
-	if (at == 0 || grn_find_id(entries->ids, entries->count, id) >= 0)
-		return false;
-	grnnd_set_entry(ix, entries, at, id, code, factor);
-	return true;
-}
-
 void
 grnnd_note_length(const GrnndIndex *ix, GrnndLongest *longest, uint32 id, GrnFactor factor)
 {
@@ -74,51 +58,39 @@ grnnd_note_length(const GrnndIndex *ix, GrnndLongest *longest, uint32 id, GrnFac
 	longest->ids[i] = id;
 }
 
-/* A candidate for a long entry point. */
-typedef struct LongNode
-{
-	const GrnndIndex *ix;
-	uint32		id;
-	uint8_t    *code;
-	GrnFactor	factor;
-} LongNode;
-
-static bool
-put_long(GrnndEntries *entries, void *arg)
-{
-	const LongNode *n = arg;
-
-	return enter_long(n->ix, entries, n->id, n->code, n->factor);
-}
-
 void
 grnnd_enter_longest(Relation index, const GrnndIndex *ix, const GrnndLongest *longest,
 					BufferAccessStrategy strategy)
 {
-	LongNode	n = {.ix = ix, .code = palloc(ix->layout.code_bytes + 1)};
+	uint8_t    *code = palloc(ix->layout.code_bytes + 1);
 
 	for (uint32 i = 0; i < longest->n; i++)
 	{
-		n.id = longest->ids[i];
-		if (grnnd_copy_own_code(index, ix, n.id, strategy, n.code, &n.factor))
-			grnnd_change_entries(index, ix, put_long, &n);
+		uint32		id = longest->ids[i];
+		uint32		at;
+		bool		enters;
+		GrnFactor	factor;
+		GrnEntryLengths lengths;
+		GrnndEntries *entries;
+
+		if (!grnnd_copy_own_code(index, ix, id, strategy, code, &factor))
+			continue;
+		/* replaces the shortest of the long entry points by a longer row */
+		entries = grnnd_lock_entries(index, ix);
+		sort_by_length(ix, entries, &lengths);
+		at = grn_shorter_entry(&lengths, grn_factor_length(factor));
+		enters = at > 0 && grn_find_id(entries->ids, entries->count, id) < 0;
+		if (enters)
+			grnnd_set_entry(ix, entries, at, id, code, factor);
+		grnnd_unlock_entries(index, ix, entries, enters);
 	}
 }
 
 /* ---- inserts ---- */
 
-typedef struct NewEntry
-{
-	const GrnndIndex *ix;
-	uint32		id;
-	const GrnndPoint *p;
-	uint32		draw;			/* put_offered: the row's random number */
-	uint32		expected;		/* put_first: entries[0] when it was read */
-} NewEntry;
-
 /* Returns the entry that a new row takes, or 0. */
 static uint32
-entry_for_new(const NewEntry *n, const GrnndEntries *entries)
+entry_for_new(const GrnndIndex *ix, const GrnndEntries *entries, const GrnndPoint *p, uint32 draw)
 {
 	GrnEntryLengths e;
 	uint32		at;
@@ -127,24 +99,11 @@ entry_for_new(const NewEntry *n, const GrnndEntries *entries)
 		return 0;				/* vacuum has emptied the index meanwhile */
 	if (entries->count < GRN_MAX_ENTRIES)
 		return entries->count;
-	sort_by_length(n->ix, entries, &e);
-	at = grn_shorter_entry(&e, grn_factor_length(n->p->factor));
+	sort_by_length(ix, entries, &e);
+	at = grn_shorter_entry(&e, grn_factor_length(p->factor));
 	if (at > 0)
 		return at;
-	return n->draw < e.count - 1 - e.nlong ? e.order[e.nlong + n->draw] : 0;
-}
-
-static bool
-put_offered(GrnndEntries *entries, void *arg)
-{
-	NewEntry   *n = arg;
-	uint32		at = entry_for_new(n, entries);
-
-	if (at == 0)
-		return false;
-	entries->count = Max(entries->count, at + 1);
-	grnnd_set_entry(n->ix, entries, at, n->id, n->p->code, n->p->factor);
-	return true;
+	return draw < e.count - 1 - e.nlong ? e.order[e.nlong + draw] : 0;
 }
 
 /*
@@ -157,30 +116,33 @@ grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id, const GrnndPo
 				  const GrnndEntries *entries)
 {
 	uint32		rows = Max(grnnd_id_limit(index, ix), 1);
-	NewEntry	n = {.ix = ix, .id = id, .p = p};
+	uint32		draw = (uint32) (grn_random(ix->meta.params.seed, rows, id) % rows);
+	uint32		at;
+	GrnndEntries *now;
 
-	n.draw = (uint32) (grn_random(ix->meta.params.seed, rows, id) % rows);
-	if (entry_for_new(&n, entries) > 0)
-		grnnd_change_entries(index, ix, put_offered, &n);
-}
-
-static bool
-put_first(GrnndEntries *entries, void *arg)
-{
-	NewEntry   *n = arg;
-
-	if ((entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID) != n->expected)
-		return false;
-	grnnd_set_entry(n->ix, entries, 0, n->id, n->p->code, n->p->factor);
-	entries->count = Max(entries->count, 1);
-	return true;
+	if (entry_for_new(ix, entries, p, draw) == 0)
+		return;
+	now = grnnd_lock_entries(index, ix);
+	at = entry_for_new(ix, now, p, draw);
+	if (at > 0)
+	{
+		now->count = Max(now->count, at + 1);
+		grnnd_set_entry(ix, now, at, id, p->code, p->factor);
+	}
+	grnnd_unlock_entries(index, ix, now, at > 0);
 }
 
 bool
-grnnd_put_first_entry(Relation index, const GrnndIndex *ix, uint32 id, const GrnndPoint *p,
-					  uint32 expected)
+grnnd_put_first_entry(Relation index, const GrnndIndex *ix, uint32 id, const uint8_t *code,
+					  GrnFactor factor, uint32 expected)
 {
-	NewEntry	n = {.ix = ix, .id = id, .p = p, .expected = expected};
+	GrnndEntries *entries = grnnd_lock_entries(index, ix);
+	bool		same = (entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID) == expected;
 
-	return grnnd_change_entries(index, ix, put_first, &n);
+	if (same)
+	{
+		grnnd_set_entry(ix, entries, 0, id, code, factor);
+		entries->count = Max(entries->count, 1);
+	}
+	return grnnd_unlock_entries(index, ix, entries, same);
 }

@@ -123,17 +123,17 @@ write_records(Fit *f)
 	}
 }
 
-static bool
-set_entry_codes(GrnndEntries *entries, void *arg)
+static void
+set_entry_codes(const Fit *f)
 {
-	const Fit  *f = arg;
+	GrnndEntries *entries = grnnd_lock_entries(f->index, &f->ix);
 	GrnFactor	factor;
 	const uint8_t *code;
 
 	for (uint32 i = 0; i < entries->count; i++)
 		if ((code = code_of(f, entries->ids[i], &factor)) != NULL)
 			grnnd_set_entry(&f->ix, entries, i, entries->ids[i], code, factor);
-	return true;
+	grnnd_unlock_entries(f->index, &f->ix, entries, true);
 }
 
 /* Steps 3 and 4. */
@@ -163,7 +163,7 @@ grnnd_fit_fill(Fit *f)
 		f->end = (uint32) Min(f->first + room, f->limit);
 		encode_nodes(f);
 		write_records(f);
-		grnnd_change_entries(f->index, &f->ix, set_entry_codes, f);
+		set_entry_codes(f);
 	}
 	grnnd_enter_longest(f->index, &f->ix, &f->longest, NULL);
 	grnnd_encode_sample(f->index, &f->ix);

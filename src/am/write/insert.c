@@ -399,7 +399,7 @@ become_first(Insert *in, const GrnndEntries *entries)
 		grn_add_edge(l, rec, &edge);
 	}
 	grnnd_edit_end(&e);
-	return grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
+	return grnnd_put_first_entry(in->index, in->ix, in->id, in->p.code, in->p.factor, expected);
 }
 
 /* Returns whether a vacuum relies on lists that it has read before. */
@@ -473,7 +473,7 @@ insert_first(Insert *in)
 			grn_add_edge(&in->ix->layout, in->rec, &edge);
 		}
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
-		done = grnnd_put_first_entry(in->index, in->ix, in->id, &in->p, expected);
+		done = grnnd_put_first_entry(in->index, in->ix, in->id, in->p.code, in->p.factor, expected);
 		if (!done && !withdraw(in, in->id, in->rec->version))
 		{
 			link_anew(in);

@@ -154,7 +154,7 @@ extern void grnnd_offer_entry(Relation index, const GrnndIndex *ix, uint32 id,
 							  const GrnndPoint *p, const GrnndEntries *entries);
 /* Makes a node entries[0], if entries[0] is still `expected`; returns false if not. */
 extern bool grnnd_put_first_entry(Relation index, const GrnndIndex *ix, uint32 id,
-								  const GrnndPoint *p, uint32 expected);
+								  const uint8_t *code, GrnFactor factor, uint32 expected);
 
 /* Inner product: the longest live nodes, candidates for entry points. */
 typedef struct GrnndLongest

@@ -99,87 +99,58 @@ grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
 	root->id = GRN_INVALID_ID;
 }
 
-/* A change of entry points by vacuum. */
-typedef struct VacuumEntries
-{
-	GrnndVacuum *v;
-	const GrnndRoot *root;
-	bool		keep_first;		/* drop_dead: entries[0] may be dead */
-} VacuumEntries;
-
-static bool
-put_root(GrnndEntries *entries, void *arg)
-{
-	VacuumEntries *c = arg;
-	const GrnndRoot *root = c->root;
-
-	if (entries->count == 0 || entries->ids[0] != root->expected ||
-		root->id == root->expected)
-		return false;
-	/* a second entry with the same id is dropped later, with the dead */
-	grnnd_set_entry(c->v->ix, entries, 0, root->id, root->code, root->factor);
-	return true;
-}
-
 bool
 grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root)
 {
-	VacuumEntries c = {.v = v, .root = root};
-
-	return grnnd_change_entries(v->index, v->ix, put_root, &c);
+	/* a second entry with the same id is dropped later, with the dead */
+	return root->id != root->expected && root->expected != GRN_INVALID_ID &&
+		grnnd_put_first_entry(v->index, v->ix, root->id, root->code, root->factor, root->expected);
 }
 
-/* Drops dead and repeated entry points. */
+/* Drops dead and repeated entry points.  keep_first: entries[0] may be dead. */
 static bool
-drop_dead(GrnndEntries *entries, void *arg)
+drop_dead(GrnndVacuum *v, bool keep_first)
 {
-	VacuumEntries *c = arg;
-	uint32		bytes = c->v->ix->layout.code_bytes;
+	GrnndEntries *entries = grnnd_lock_entries(v->index, v->ix);
+	uint32		bytes = v->ix->layout.code_bytes;
 	uint32		n = 0;
+	bool		any;
 
 	for (uint32 i = 0; i < entries->count; i++)
-		if ((!grnnd_set_has(&c->v->dead, entries->ids[i]) || (i == 0 && c->keep_first)) &&
+		if ((!grnnd_set_has(&v->dead, entries->ids[i]) || (i == 0 && keep_first)) &&
 			grn_find_id(entries->ids, n, entries->ids[i]) < 0)
-		{
-			grnnd_set_entry(c->v->ix, entries, n, entries->ids[i],
-							entries->codes + i * bytes, entries->factors[i]);
-			n++;
-		}
-	if (n == entries->count)
-		return false;
+			grnnd_set_entry(v->ix, entries, n++, entries->ids[i], entries->codes + i * bytes,
+							entries->factors[i]);
+	any = n < entries->count;
 	entries->count = n;
-	return true;
+	return grnnd_unlock_entries(v->index, v->ix, entries, any);
 }
 
-static bool
-append(GrnndEntries *entries, void *arg)
+static void
+append(GrnndVacuum *v, const GrnndRoot *root)
 {
-	VacuumEntries *c = arg;
-	const GrnndRoot *root = c->root;
+	GrnndEntries *entries = grnnd_lock_entries(v->index, v->ix);
+	bool		fits = entries->count > 0 && entries->count < GRN_MAX_ENTRIES &&
+		grn_find_id(entries->ids, entries->count, root->id) < 0;
 
-	if (entries->count == 0 || entries->count == GRN_MAX_ENTRIES ||
-		grn_find_id(entries->ids, entries->count, root->id) >= 0)
-		return false;
-	grnnd_set_entry(c->v->ix, entries, entries->count++, root->id, root->code, root->factor);
-	return true;
+	if (fits)
+		grnnd_set_entry(v->ix, entries, entries->count++, root->id, root->code, root->factor);
+	grnnd_unlock_entries(v->index, v->ix, entries, fits);
 }
 
 /* Replaces dead entry points by random live nodes, the first by root. */
 static void
-replace_dead(VacuumEntries *c, const GrnndRoot *root)
+replace_dead(GrnndVacuum *v, const GrnndRoot *root, bool keep_first)
 {
-	GrnndVacuum *v = c->v;
 	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
-	bool		dropped = grnnd_change_entries(v->index, v->ix, drop_dead, c);
+	bool		dropped = drop_dead(v, keep_first);
 
 	/* the new root, not an entry point yet */
 	if (root != NULL && root->id != root->expected)
 	{
 		dropped = true;
-		c->root = root;
-		grnnd_change_entries(v->index, v->ix, append, c);
+		append(v, root);
 	}
-	c->root = &one;
 	for (int i = 0; dropped && i < GRN_MAX_ENTRIES; i++)
 	{
 		uint32		at = (uint32) (grn_random(v->ix->meta.params.seed, v->limit, i) % v->limit);
@@ -187,24 +158,19 @@ replace_dead(VacuumEntries *c, const GrnndRoot *root)
 
 		if (id != GRN_INVALID_ID && !grnnd_set_has(&v->dead, id) &&
 			grnnd_take_root(v, id, &one))
-			grnnd_change_entries(v->index, v->ix, append, c);
+			append(v, &one);
 	}
-	c->root = NULL;
 }
 
 void
 grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root)
 {
-	VacuumEntries c = {.v = v, .keep_first = true};
-
-	replace_dead(&c, root);
+	replace_dead(v, root, true);
 }
 
 void
 grnnd_renew_entries(GrnndVacuum *v)
 {
-	VacuumEntries c = {.v = v};
-
-	replace_dead(&c, NULL);
+	replace_dead(v, NULL, false);
 	grnnd_enter_longest(v->index, v->ix, &v->longest, v->strategy);
 }
