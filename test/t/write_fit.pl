@@ -349,7 +349,6 @@ no_worker_is_left('which ends');
 $node->safe_psql('postgres', q(
 	CREATE ROLE sleeper;
 	GRANT CREATE ON SCHEMA public TO sleeper;
-	ALTER ROLE sleeper SET statement_timeout = '2s';
 	SET ROLE sleeper;
 	CREATE FUNCTION sleeps(a int[]) RETURNS int[] LANGUAGE plpgsql IMMUTABLE AS $$
 	BEGIN
@@ -366,13 +365,15 @@ $log = -s $node->logfile;
 $node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[id % 7] FROM points(1, 1100, 32, 1)');
 ok($node->poll_query_until('postgres', q(SELECT state = 'used' FROM grnnd_codes('sl'))), 'codes are there, lists are due');
 no_worker_is_left('the first worker ends');
-$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[1] FROM points(2001, 2001, 32, 1)');
+$node->safe_psql('postgres', q(ALTER DATABASE postgres SET statement_timeout = '5s'; SET ROLE sleeper;
+	INSERT INTO sl (v, a) SELECT v, ARRAY[1] FROM points(2001, 2001, 32, 1)));
 ok($node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity
 	WHERE backend_type = 'grnnd fit' AND wait_event = 'PgSleep')), 'a worker has begun');
 no_worker_is_left('it ends');
 # (on a slow machine before it comes to that function)
 like(substr(slurp_file($node->logfile), $log), qr/FATAL:  terminating background worker "grnnd fit"|ERROR:  canceling statement due to statement timeout/,
-	'by the limit of the owner');
+	'by the limit of the database');
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET statement_timeout');
 
 # ---- a damaged index stops no other ----
 

@@ -26,8 +26,6 @@
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
-#include "catalog/pg_db_role_setting.h"
-#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -41,7 +39,6 @@
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -70,9 +67,8 @@
 #define WORKERS 2
 
 /*
- * A worker's fit may take as long as a statement of the table's owner, and at most FIT_MS and
- * FIT_PAGE_MS for each page of the index: functions of an index may belong to any role, and may
- * sleep.
+ * A worker's fit may take as long as a statement by the settings of the server and the database, and
+ * at most FIT_MS and FIT_PAGE_MS for each page of the index: functions of an index may sleep.
  */
 #define FIT_MS 300000
 #define FIT_PAGE_MS 10
@@ -368,59 +364,13 @@ is_ours(Relation index)
 
 /* ---- how long a worker's fit may take ---- */
 
-/* Returns the statement_timeout, in ms, that is set for a role (in a database); -1: not set. */
+/* The time that a fit of an index may take, in ms. */
 static int
-timeout_set_for(Oid database, Oid role)
-{
-	Relation	catalog = table_open(DbRoleSettingRelationId, AccessShareLock);
-	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	int			timeout = -1;
-
-	ScanKeyInit(&keys[0], Anum_pg_db_role_setting_setdatabase, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(database));
-	ScanKeyInit(&keys[1], Anum_pg_db_role_setting_setrole, BTEqualStrategyNumber, F_OIDEQ,
-				ObjectIdGetDatum(role));
-	scan = systable_beginscan(catalog, DbRoleSettingDatidRolidIndexId, true, NULL, 2, keys);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		static const char name[] = "statement_timeout=";
-		bool		isnull;
-		Datum		array = heap_getattr(tuple, Anum_pg_db_role_setting_setconfig,
-										 RelationGetDescr(catalog), &isnull);
-		Datum	   *settings;
-		int			n = 0;
-
-		if (!isnull)
-			deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &settings,
-							  NULL, &n);
-		for (int i = 0; i < n; i++)
-		{
-			char	   *setting = TextDatumGetCString(settings[i]);
-
-			if (strncmp(setting, name, sizeof(name) - 1) == 0)
-				(void) parse_int(setting + sizeof(name) - 1, &timeout, GUC_UNIT_MS, NULL);
-		}
-	}
-	systable_endscan(scan);
-	table_close(catalog, AccessShareLock);
-	return timeout;
-}
-
-/* The owner's limit in this database. A setting for all roles is this process's own. */
-static int
-time_limit(Relation heap, Relation index)
+time_limit(Relation index)
 {
 	double		most = FIT_MS + (double) FIT_PAGE_MS * RelationGetNumberOfBlocks(index);
-	int			timeout = timeout_set_for(MyDatabaseId, heap->rd_rel->relowner);
 
-	if (timeout < 0)
-		timeout = timeout_set_for(InvalidOid, heap->rd_rel->relowner);
-	if (timeout < 0)
-		timeout = StatementTimeout;
-	return (int) Min(timeout > 0 ? timeout : INT_MAX, Min(most, INT_MAX / 2));
+	return (int) Min(StatementTimeout > 0 ? StatementTimeout : INT_MAX, Min(most, INT_MAX / 2));
 }
 
 /* A timeout_handler_proc. */
@@ -466,7 +416,7 @@ fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
 		index->rd_index->indisvalid && (!claims || claim(index)))
 	{
 		if (in_worker)
-			limit_time(time_limit(heap, index));
+			limit_time(time_limit(index));
 		/* an insert may have found the next fit due while this fit was running */
 		do
 			grnnd_fit_codes(index, in_worker ? heap : NULL, false);
