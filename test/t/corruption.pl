@@ -271,7 +271,7 @@ sub damaged_copies
 			INSERT INTO c$i SELECT 5000 + id, kind, v FROM $of WHERE id <= 5;
 			SELECT count(*) FROM grnnd_check('c${i}_idx');
 			SELECT count(*) FROM grnnd_stats('c${i}_idx');
-			SELECT grnnd_prewarm('c${i}_idx', 'hot');
+			SELECT grnnd_prewarm('c${i}_idx');
 			DELETE FROM c$i WHERE id % 3 = 0;
 			VACUUM c$i;
 			SELECT count(*) FROM grnnd_check('c${i}_idx', true);), on_error_stop => 0);

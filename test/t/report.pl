@@ -60,35 +60,17 @@ sub missed
 	return $node->safe_psql('postgres', $count) - $before;
 }
 $node->append_conf('postgresql.conf', "shared_buffers = 16MB\n");
-my $cold = missed('');
-my $entries = missed(q(SELECT grnnd_prewarm('t_e', 'entries')));
-my $hot = missed(q(SELECT grnnd_prewarm('t_e', 'hot')));
-cmp_ok($entries, '<', $cold, "entry points: $entries pages are read instead of $cold");
-cmp_ok($hot, '<', $entries, "pages near them: $hot");
-cmp_ok($node->safe_psql('postgres', q(SELECT graph_scans FROM grnnd_stat_indexes WHERE indexrelname = 't_e')), '>=', 30,
+cmp_ok(missed(''), '>', 0, 'queries read pages after a restart');
+cmp_ok($node->safe_psql('postgres', q(SELECT graph_scans FROM grnnd_stat_indexes WHERE indexrelname = 't_e')), '>=', 10,
 	'cumulative statistics outlive a restart');
 is(missed(q(SELECT grnnd_prewarm('t_e'))), 0, 'all pages: none');
 is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e') = pg_relation_size('t_e') / 8192)), 't', 'it says how many it reads');
-is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e', 'hot') BETWEEN 256 AND 320)), 't',
-	'an eighth of shared buffers, and the head');
 my $err;
 $node->psql('postgres', q(\set VERBOSITY verbose
-	SELECT grnnd_prewarm('t_e', 'warm')), stderr => \$err);
-like($err, qr/22023: unknown level "warm"/, 'other levels are refused');
-$node->psql('postgres', q(\set VERBOSITY verbose
 	SELECT grnnd_prewarm('pg_class')), stderr => \$err);
-like($err, qr/ERROR:  42809/, 'and other relations');
-for my $arguments ("'t_e', NULL", "to_regclass('nothing')")
-{
-	$node->psql('postgres', "\\set VERBOSITY verbose\nSELECT grnnd_prewarm($arguments)", stderr => \$err);
-	like($err, qr/22004: index and level must not be null/, "and NULL: $arguments");
-}
-is($node->safe_psql('postgres', q(
-	CREATE TABLE no (e vector(3)); CREATE INDEX no_e ON no USING grnnd (e);
-	CREATE TABLE long (e vector(4000)); INSERT INTO long SELECT array_fill(i, ARRAY[4000])::vector FROM generate_series(1, 20) i;
-	CREATE INDEX long_e ON long USING grnnd (e) WITH (layout = exact);
-	SELECT grnnd_prewarm('no_e', 'hot') = pg_relation_size('no_e') / 8192, grnnd_prewarm('no_e', 'entries') > 0,
-		grnnd_prewarm('long_e', 'hot') = pg_relation_size('long_e') / 8192)), 't|t|t', 'an empty index; records of several pages');
+like($err, qr/ERROR:  42809/, 'other relations are refused');
+$node->psql('postgres', "\\set VERBOSITY verbose\nSELECT grnnd_prewarm(to_regclass('nothing'))", stderr => \$err);
+like($err, qr/22004: index must not be null/, 'and NULL');
 
 # ---- the builder of a package with GPU kernels, beside that of the one without ----
 
@@ -99,7 +81,7 @@ END { unlink $program if $program }
 my $home = Cwd::realpath($node->data_dir);
 append_to_file($program, "#!/bin/sh\n[ \"\$(pwd -P)\" != '$home' ] || touch '$mark'\nexec \"\${0%_cuda}\" \"\$@\"\n");
 chmod 0755, $program;
-$node->safe_psql('postgres', 'REINDEX INDEX no_e; REINDEX INDEX t_e');
+$node->safe_psql('postgres', 'REINDEX INDEX t_e');
 ok(-e $mark, 'comes first');
 unlink $program, $mark;
 $node->safe_psql('postgres', 'REINDEX INDEX t_e');
