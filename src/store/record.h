@@ -36,12 +36,8 @@ typedef enum GrnState
 	GRN_LIST = 4				/* not a vertex: rows of a list, see grn_list_row() */
 } GrnState;
 
-/*
- * Flag of a GRN_NODE or GRN_TIDS record with TIDs: a scan found that all TIDs are dead to every
- * transaction, and vacuum has not removed the TIDs yet.  Adding a TID or removing the last TID
- * clears the flag.
- */
-#define GRN_KILLED 1
+/* Flag that earlier versions set, ignored. */
+#define GRN_FORMER 1
 
 /*
  * Flag of a GRN_NODE record written by an insert: lists may lack the values of its TIDs, because
@@ -63,7 +59,7 @@ typedef struct GrnRecord
 	uint8_t		state;			/* GrnState */
 	uint8_t		ntids;			/* TIDs in use, <= tids_max (GRN_TIDS records use ntids16) */
 	uint8_t		count;			/* neighbors in use, <= degree */
-	uint8_t		flags;			/* GRN_KILLED and GRN_UNLISTED, GRN_GROUP or GRN_GUIDE, or 0 */
+	uint8_t		flags;			/* GRN_UNLISTED, GRN_GROUP or GRN_GUIDE, or 0 */
 	uint16_t	version;		/* incremented each time the slot is freed */
 	uint16_t	ntids16;		/* TIDs of a GRN_TIDS record, rows of a GRN_LIST record */
 	uint32_t	next;			/* GRN_NODE, GRN_DEAD: first GRN_TIDS record of further TIDs;

@@ -97,7 +97,6 @@ typedef struct GrnSearchParams
 	size_t		memory_limit;	/* bytes of resumable state; 0: no limit */
 	bool		keep_vectors;	/* keep vectors and neighbor lists of expanded nodes (for inserts) */
 	bool		norms;			/* GrnFound.norm2 is wanted */
-	bool		skip_killed;	/* ignore the TIDs of records with GRN_KILLED */
 	bool		by_row;			/* q is a row: distances are in the graph's space */
 	uint32_t	dead_limit;		/* dead nodes that one run may visit; 0: no limit */
 	uint64_t	wasted_limit;	/* visits of dead nodes and free slots, over all runs, that end the

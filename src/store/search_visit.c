@@ -132,8 +132,6 @@ take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 	now->next = rec->next;
 	now->tids = (uint32_t) c->ntids;
 	now->kept = (uint32_t) c->nvectors;
-	if (s->p.skip_killed && (rec->flags & GRN_KILLED) != 0)
-		now->ntids = 0;
 	if (s->p.filter != NULL)
 		grn_filter_record(s, rec);
 	else

@@ -112,7 +112,7 @@ take_record(Input *in, Store *s, uint32_t id)
 		return;
 	memcpy(&r, bytes, sizeof(r));
 	r.state = odd < 12 ? GRN_NODE : odd < 14 ? GRN_DEAD : odd == 14 ? GRN_FREE : GRN_TIDS;
-	r.flags &= GRN_KILLED;
+	r.flags &= GRN_FORMER;
 	r.ntids = (uint8_t) (r.ntids % (l->tids_max + 1));
 	r.count = (uint8_t) (r.count % (l->degree + 1));
 	if (r.next >= s->n)
@@ -214,7 +214,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	params.resumable = take_number(&in, 0, 1);
 	params.memory_limit = take_number(&in, 0, 1) * take_number(&in, 0, 4000);
 	params.keep_vectors = take_number(&in, 0, 1);
-	params.skip_killed = take_number(&in, 0, 1);
 	params.dead_limit = take_number(&in, 0, 8);
 	params.max_visits = take_number(&in, 0, 8);
 	model = calloc(grn_codec_floats(s.layout.dim, grn_code_dims(s.layout.shape)) + 1, sizeof(float));

@@ -711,50 +711,6 @@ extreme_queries(void)
 		}
 }
 
-/* They lead on and take their places as before, whether their TIDs are looked at or not. */
-static void
-killed_nodes_have_no_tids(void)
-{
-	for (int codes = 0; codes < 2; codes++)
-	{
-		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
-		GrnFound	all[3 * 40];
-
-		for (uint32_t i = 0; i < N; i++)
-			if (i % 3 != 0)
-				record(w, i)->flags = GRN_KILLED;
-		for (int skip = 0; skip < 2; skip++)
-		{
-			GrnSearchParams p = {.layout = &w->layout, .codec = &w->codec,
-				.metric = grn_metric(GRN_L2), .ef = 40, .resumable = true, .skip_killed = skip};
-			GrnSearch  *s = grn_search_begin(&p, &w->store, world_row(w, N));
-			uint32_t	entry = 0;
-			uint32_t	n;
-
-			grn_search_entries(s, &entry, w->codes, w->factors, 1);
-			n = grn_search_run(s);
-			CHECK(n >= 40 && n <= 3 * 40, "%u", n);
-			for (uint32_t i = 0; i < n; i++)
-			{
-				GrnFound	f = grn_search_found(s)[i];
-				const GrnRecord *r = record(w, f.id);
-				bool		empty = skip && r->flags == GRN_KILLED;
-
-				CHECK(f.ntids == (empty ? 0 : r->ntids), "node %u: %u TIDs", f.id, f.ntids);
-				for (uint32_t t = 0; t < f.ntids; t++)
-					CHECK(memcmp(grn_search_tids(s) + (f.tids + t) * GRN_TID_BYTES,
-								 &f.id, 4) == 0, "TID of %u", f.id);
-				if (skip)
-					CHECK(f.id == all[i].id, "%u at %u", f.id, i);
-				else
-					all[i] = f;
-			}
-			grn_search_end(s);
-		}
-		free_world(w);
-	}
-}
-
 int
 main(void)
 {
@@ -771,7 +727,6 @@ main(void)
 	RUN(disks_are_asked_ahead);
 	RUN(dead_nodes_are_passed);
 	RUN(dead_nodes_have_a_limit);
-	RUN(killed_nodes_have_no_tids);
 	RUN(empty_slots_are_skipped);
 	RUN(stale_codes_do_no_harm);
 	RUN(memory_stays_within_limit);

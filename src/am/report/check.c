@@ -219,8 +219,6 @@ check_record(IndexCheck *c, const GrnRecord *rec, uint32 id, const void *vec)
 				grnnd_report_record(c, id, "repeated neighbor", ids[i]);
 		grnnd_reach_note(&c->reach, id, ids, rec->count);
 	}
-	if ((rec->flags & GRN_KILLED) != 0)
-		grnnd_set_add(&c->killed, id);
 	if (rec->state == GRN_NODE && grn_form(l->form)->sparse && (vec != NULL || l->span == 1))
 	{
 		const char *fault = grn_sparse_check(vec != NULL ? vec : GRN_REC_PTR(rec, l->off_vec), l->dim);
@@ -495,7 +493,6 @@ divide_memory(IndexCheck *c)
 
 	grnnd_set_init(&c->chains, c->limit);
 	grnnd_set_init(&c->chained, c->limit);
-	grnnd_set_init(&c->killed, c->limit);
 	grnnd_set_init(&c->unlisted, c->limit);
 	grnnd_set_init(&c->reported, c->limit);
 	grnnd_set_init(&c->damaged, c->limit);

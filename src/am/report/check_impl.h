@@ -72,7 +72,6 @@ typedef struct IndexCheck
 	uint32		nmarks;
 	GrnndSet	chains;			/* ids of GRN_TIDS records */
 	GrnndSet	chained;		/* GRN_TIDS records found in a chain */
-	GrnndSet	killed;			/* records with GRN_KILLED */
 	GrnndSet	unlisted;		/* records with a value whose list lacks the node */
 	GrnndSet	reported;		/* records that searches cannot use correctly, already reported */
 	GrnndSet	damaged;		/* records that could not be read, already reported */

@@ -87,9 +87,8 @@ fetch_row(IndexCheck *c, uint64 tid)
 }
 
 /*
- * Reports a record that no search finds, or that is wrongly marked as dead, if the record holds a
- * row visible to the snapshot.  Rows of an aborted transaction, or of an insert interrupted by a
- * crash, do not count.  On a standby searches ignore GRN_KILLED.
+ * Reports a record that no search finds if the record holds a row visible to the snapshot.  Rows of
+ * an aborted transaction, or of an insert interrupted by a crash, do not count.
  */
 static void
 check_reached(IndexCheck *c, uint32 id, uint64 tid)
@@ -97,15 +96,13 @@ check_reached(IndexCheck *c, uint32 id, uint64 tid)
 	bool		chain = grnnd_set_has(&c->chains, id);
 	bool		found = chain ? grnnd_set_has(&c->chained, id)
 		: grnnd_set_has(&c->reach.reached, id);
-	bool		killed = grnnd_set_has(&c->killed, id) && !RecoveryInProgress();
 	bool		unlisted = grnnd_set_has(&c->unlisted, id);
 
-	if ((found && !killed && !unlisted) || grnnd_set_has(&c->reported, id) || !fetch_row(c, tid))
+	if ((found && !unlisted) || grnnd_set_has(&c->reported, id) || !fetch_row(c, tid))
 		return;
 	ExecClearTuple(c->slot);
 	grnnd_set_add(&c->reported, id);
-	grnnd_report_record(c, id, found && !killed ? "node is in no list of a value that it has"
-						: found ? "marked as dead, but has a row"
+	grnnd_report_record(c, id, found ? "node is in no list of a value that it has"
 						: chain ? "in no node's chain"
 						: "cannot be reached from the first entry point", GRN_INVALID_ID);
 }

@@ -53,7 +53,7 @@ typedef struct Counts
 	double		factor;
 	double		rows;			/* heap TIDs */
 	double		nodes;			/* live nodes */
-	double		dead;			/* dead nodes, and nodes whose rows are killed */
+	double		dead;			/* dead nodes */
 	double		chains;
 	double		lists;
 	double		free;
@@ -77,11 +77,6 @@ count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
 	switch ((GrnState) rec->state)
 	{
 		case GRN_NODE:
-			if ((rec->flags & GRN_KILLED) != 0)
-			{
-				c->dead++;
-				break;
-			}
 			c->nodes++;
 			c->rows += rec->ntids;
 			c->rounded += rec->error > 0;

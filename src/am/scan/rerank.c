@@ -83,10 +83,7 @@ grnnd_rerank_add(GrnndScan *so, ScanCandidate *r)
 
 /* ---- reading ---- */
 
-/*
- * Adds TIDs of one record to results.heap.  of: their value; of->id is the record's id if the scan
- * may mark the record as killed, else GRN_INVALID_ID.
- */
+/* Adds TIDs of one record to results.heap.  of: their value, and the record's id if known. */
 static void
 put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 {
@@ -106,9 +103,9 @@ put_row(GrnndScan *so, const ScanCandidate *of, const uint8 *tids, uint32 ntids)
 	pairingheap_add(so->results.heap, &row->c.node);
 }
 
-/* Reads a row, and makes a candidate if the snapshot sees it.  *dead: no snapshot sees it. */
+/* Reads a row, and makes a candidate if the snapshot sees the row. */
 static bool
-read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
+read_row(IndexScanDesc scan, const uint8 *packed)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	ItemPointerData tid;
@@ -117,7 +114,7 @@ read_row(IndexScanDesc scan, const uint8 *packed, bool *dead)
 	CHECK_FOR_INTERRUPTS();
 	memcpy(&tid, packed, GRN_TID_BYTES);
 	grnnd_check_row(scan, &tid);
-	if (!grnnd_read_value(scan, &tid, &row.value, dead))
+	if (!grnnd_read_value(scan, &tid, &row.value))
 		return false;
 	row.least = row.value;
 	/* use the TID at the start of the HOT chain, as the executor expects */
@@ -133,16 +130,9 @@ read_rows(IndexScanDesc scan)
 	GrnndRerank *rr = so->rerank;
 	int64		misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 	uint32		nrows = 0;
-	uint32		ndead = 0;
 
 	for (uint32 i = 0; i < so->now.ntids; i++)
-	{
-		bool		dead;
-
-		nrows += read_row(scan, so->now.tids + (Size) i * GRN_TID_BYTES, &dead);
-		ndead += dead;
-	}
-	grnnd_note_dead(so, ndead);
+		nrows += read_row(scan, so->now.tids + (Size) i * GRN_TID_BYTES);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
 		rr->prefetch_left = PREFETCH_NODES;
 	return nrows;

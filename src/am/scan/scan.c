@@ -71,7 +71,6 @@ grnnd_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int 
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	grnnd_mark_killed(scan);
 	grnnd_note_scan(scan);
 	grnnd_sort_end(so->rest);
 	grnnd_rerank_end(so);
@@ -92,7 +91,6 @@ grnnd_endscan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	grnnd_mark_killed(scan);
 	grnnd_note_scan(scan);
 	grnnd_sort_end(so->rest);
 	grnnd_rerank_end(so);
@@ -181,7 +179,6 @@ begin_scan(IndexScanDesc scan)
 	grnnd_begin_results(so);
 	grnnd_set_width(so);
 	so->now.chain.next = GRN_INVALID_ID;
-	grnnd_begin_killed(scan);
 
 	if (so->filter != NULL && so->filter->nothing)
 		so->search.exhausted = true;
@@ -236,8 +233,6 @@ grnnd_gettuple(IndexScanDesc scan, ScanDirection dir)
 	old = MemoryContextSwitchTo(so->context);
 	if (so->source == NULL)
 		begin_scan(scan);
-	else
-		grnnd_note_killed(scan);
 	while (so->now.next >= so->now.ntids)
 	{
 		if (so->now.chain.next != GRN_INVALID_ID)

@@ -87,8 +87,6 @@ take_tids(GrnndScan *so, const GrnRecord *rec, uint32 id)
 	const uint8 *tids = (const uint8 *) rec + l->off_tids;
 	const uint8 *attrs = grn_rec_attrs(l, rec);
 
-	if (so->killed.skip && (rec->flags & GRN_KILLED) != 0)
-		return;
 	so->now.record = id;
 	so->now.ntids = 0;
 	for (uint32 i = 0; i < n; i++)

@@ -258,18 +258,6 @@ typedef struct GrnndCurrent
 	uint8	   *buffer;			/* room for the TIDs of one record */
 } GrnndCurrent;
 
-/* Rows that are dead to every transaction (scan_killed.c). */
-typedef struct GrnndKilled
-{
-	bool		skip;			/* the snapshot may rely on GRN_KILLED */
-	bool		all;			/* all TIDs of the record returned so far are dead */
-	XLogRecPtr	begun_at;		/* end of the WAL at the scan's start; invalid: the scan sets no
-								 * GRN_KILLED */
-	uint32		ndead;			/* number of dead TIDs that the executor has found */
-	GrnndNumbers records;		/* records to mark: id << 32 | number of dead TIDs; only the first
-								 * ones found */
-} GrnndKilled;
-
 typedef struct GrnndSort GrnndSort;
 typedef struct GrnndRerank GrnndRerank;
 typedef struct GrnndTableReader GrnndTableReader;
@@ -293,7 +281,6 @@ typedef struct GrnndScan
 	GrnndAsked	asked;
 	GrnndQuery	query;
 	GrnndScanWidth width;
-	GrnndKilled killed;
 	GrnndScanSearch search;
 	GrnndScanList list;
 	GrnndScanSet set;
@@ -354,10 +341,10 @@ extern bool grnnd_reads_all(const GrnndScan *so);
 
 /*
  * Reads a row of the table, and computes the operator's value.  Returns false if the snapshot does
- * not see the row, or if the value is NULL.  *dead: no snapshot sees the row.  grnnd_end_reading()
- * releases the row's page, and grnnd_end_reader() what survives rescans.
+ * not see the row, or if the value is NULL.  grnnd_end_reading() releases the row's page, and
+ * grnnd_end_reader() releases what survives rescans.
  */
-extern bool grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value, bool *dead);
+extern bool grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value);
 extern void grnnd_end_reading(GrnndScan *so);
 extern void grnnd_end_reader(GrnndScan *so);
 
@@ -430,7 +417,7 @@ extern bool grnnd_take_query(IndexScanDesc scan);
 extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
 								   double errors);
 
-/* Does the scan have no row of this node to return?  True for killed nodes. */
+/* Does the scan have no row of this node to return? */
 static inline bool
 grnnd_is_empty(const ScanCandidate *r)
 {
@@ -524,17 +511,6 @@ extern bool grnnd_sort_bound(GrnndSort *sort, double *value);
 extern bool grnnd_sort_next(GrnndSort *sort, double *value, int64 *tid, int64 *id);
 /* Frees what is not in the scan's context.  NULL: does nothing. */
 extern void grnnd_sort_end(GrnndSort *sort);
-
-/* ---- scan_killed.c ---- */
-
-/* Decides whether the scan relies on GRN_KILLED, and whether it may set GRN_KILLED. */
-extern void grnnd_begin_killed(IndexScanDesc scan);
-/* Records whether the executor found the last returned TID dead. */
-extern void grnnd_note_killed(IndexScanDesc scan);
-/* Records dead TIDs of the current record, for scans that read the rows themselves. */
-extern void grnnd_note_dead(GrnndScan *so, uint32 ndead);
-/* Marks at the scan's end the records whose TIDs are all dead. */
-extern void grnnd_mark_killed(IndexScanDesc scan);
 
 /* ---- rerank.c: exact distances from the table, for indexes that do not keep exact rows ---- */
 

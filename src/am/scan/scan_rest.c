@@ -47,8 +47,6 @@ measure_record(void *arg, const GrnRecord *rec, const void *vec)
 
 	if (rec->state != GRN_NODE)
 		return;
-	if (so->killed.skip && (rec->flags & GRN_KILLED) != 0 && rec->next == GRN_INVALID_ID)
-		return;
 	row->tid = MANY_TIDS;
 	if (rec->ntids == 1 && rec->next == GRN_INVALID_ID)
 	{

@@ -101,15 +101,15 @@ measure_row(IndexScanDesc scan, GrnndTableReader *r, double *value)
 }
 
 bool
-grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value, bool *dead)
+grnnd_read_value(IndexScanDesc scan, ItemPointer tid, double *value)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	GrnndTableReader *r = table_reader(scan);
 	bool		again = false;
+	bool		dead;
 
-	*dead = false;
 	so->reads++;
-	return table_index_fetch_tuple(r->fetch, tid, scan->xs_snapshot, r->slot, &again, dead) &&
+	return table_index_fetch_tuple(r->fetch, tid, scan->xs_snapshot, r->slot, &again, &dead) &&
 		measure_row(scan, r, value);
 }
 

@@ -100,7 +100,6 @@ grnnd_begin_search(IndexScanDesc scan)
 		.max_visits = so->set.rows != NULL && so->asked.max_visits == 0 ? most_visits(so) : so->asked.max_visits,
 		.tests_per_visit = so->asked.max_visits == 0 ? GRNND_TESTS_PER_VISIT : 0,
 		.norms = so->query.norms,
-		.skip_killed = so->killed.skip,
 		.share = so->set.share,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
 	};

@@ -151,13 +151,12 @@ read_set_row(Reading *r, BlockNumber block, OffsetNumber offset)
 	GrnndScan  *so = (GrnndScan *) r->scan->opaque;
 	ItemPointerData tid;
 	SetRow		row;
-	bool		dead;
 
 	ItemPointerSet(&tid, block, offset);
 	row.tid = tid_number(&tid);
 	if (grnnd_has_number(&so->set.returned, &r->at, row.tid))
 		return;
-	if (!grnnd_read_value(r->scan, &tid, &row.value, &dead) || row.value > so->asked.threshold)
+	if (!grnnd_read_value(r->scan, &tid, &row.value) || row.value > so->asked.threshold)
 		return;
 	if (so->asked.iterative != GRNND_ITERATIVE_RELAXED && float8_lt(row.value, so->results.last))
 		row.tid |= LATE;

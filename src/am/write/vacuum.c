@@ -148,8 +148,6 @@ clean_record(GrnndVacuum *v, GrnRecord *rec)
 		left++;
 	}
 	v->stats->tuples_removed += n - left;
-	if (left == 0)
-		rec->flags &= ~GRN_KILLED;
 	if (rec->state == GRN_TIDS)
 		rec->ntids16 = left;
 	else if (rec->state == GRN_NODE)
