@@ -5,8 +5,7 @@
  *
  * Several frames are sent before the first answer is read (pipeline mode of libpq), so the network
  * does not wait for the other host's processor.  No wait for a byte of the other host lasts
- * longer than spec.patience.  Rows are sent while the leader still collects rows.  All threads make
- * frames, and check the frames that come back.  Only the main thread calls libpq.
+ * longer than spec.patience.  Rows are sent while the leader still collects rows.
  */
 #include <errno.h>
 #ifdef __GLIBC__
@@ -22,10 +21,8 @@
 #include "build_server/wire.h"
 #include "builder/pipeline.h"
 #include "space/kernels/dist.h"
-#include "space/rows.h"
 
 #define AHEAD 16				/* most frames without an answer */
-#define TOGETHER 8				/* answers checked side by side */
 #define KEEP_ALIVE_MS 10000		/* without new rows; far below the timeout of SETTINGS */
 #define BYTEA_OID 17
 #define CONNECT_SECONDS "10"	/* if the mapping has no connect_timeout */
@@ -48,7 +45,7 @@ typedef struct Remote
 	GrnBuild   *build;
 	GrnFailure *failure;
 	char		schema[SCHEMA_BYTES];	/* quoted; schema of the extension */
-	char	   *frames[AHEAD];	/* each a GrnWireHead and a payload */
+	char	   *frame;			/* a GrnWireHead and a payload */
 	uint32_t	waiting;		/* queries without an answer */
 	double		collected;		/* grn_seconds() when all rows were collected */
 	bool		over;			/* all results have been received */
@@ -109,8 +106,6 @@ receive_notice(void *arg, const PGresult * notice)
 		if (phase > GRN_PHASE_COLLECT && phase < GRN_PHASE_WRITE)
 			host->phase(host->ctx, (GrnPhase) phase, done, total);
 	}
-	else if (sscanf(text, GRN_WIRE_NEED, &done) == 1)
-		host->expect(host->ctx, GRN_SEG_RESULT, done);
 	else
 		host->notice(host->ctx, text, hint ? hint : "");
 }
@@ -268,36 +263,22 @@ take_done(Remote *r)
 
 /* ---- frames ---- */
 
-/* Writes the head, with the checksum, in front of a payload of head.bytes. */
-static void
-seal(char *frame, GrnWireHead head)
+/* Sends a head, with the checksum, and a payload of head.bytes. */
+static bool
+send_frame(Remote *r, GrnWireHead head, const void *payload)
 {
+	const int	binary = 1;
+	const int	length = (int) (sizeof(head) + head.bytes);
+	const char *frame = r->frame;
+
 	head.magic = GRN_WIRE_MAGIC;
 	head.version = GRN_PROTOCOL_VERSION;
-	memcpy(frame, &head, sizeof(head));
-	head.checksum = grn_checksum(frame + sizeof(uint64_t),
-								 sizeof(head) - sizeof(uint64_t) + head.bytes);
-	memcpy(frame, &head, sizeof(head));
-}
-
-static bool
-send_sealed(Remote *r, const char *frame)
-{
-	GrnWireHead head;
-	const int	binary = 1;
-	int			length;
-
-	memcpy(&head, frame, sizeof(head));
-	length = (int) (sizeof(head) + head.bytes);
+	memcpy(r->frame, &head, sizeof(head));
+	if (head.bytes > 0)
+		memcpy(r->frame + sizeof(head), payload, head.bytes);
+	head.checksum = grn_checksum(r->frame + sizeof(uint64_t), (size_t) length - sizeof(uint64_t));
+	memcpy(r->frame, &head, sizeof(head));
 	return sent_query(r, PQsendQueryPrepared(r->connection, "", 1, &frame, &length, &binary, 1));
-}
-
-/* Sends the first frame, whose payload of head.bytes is filled. */
-static bool
-send_frame(Remote *r, GrnWireHead head)
-{
-	seal(r->frames[0], head);
-	return send_sealed(r, r->frames[0]);
 }
 
 /* Returns the payload of an answer, or NULL if the answer is damaged or not the wanted one. */
@@ -320,12 +301,6 @@ payload_of(const PGresult * answer, const GrnWireHead *wanted)
 		value + sizeof(head) : NULL;
 }
 
-static bool
-unsound(Remote *r)
-{
-	return damaged(r, "a frame that was not requested, or was changed on its way");
-}
-
 /* Receives one answer and copies its payload to out. */
 static bool
 take_frame(Remote *r, GrnWireHead wanted, void *out)
@@ -339,7 +314,7 @@ take_frame(Remote *r, GrnWireHead wanted, void *out)
 	if (payload && wanted.bytes > 0)
 		memcpy(out, payload, wanted.bytes);
 	PQclear(answer);
-	return payload || unsound(r);
+	return payload || damaged(r, "a frame that was not requested, or was changed on its way");
 }
 
 /* ---- the steps of a build ---- */
@@ -363,237 +338,114 @@ begin(Remote *r)
 	if (!found)
 		return grn_fail(r->failure, "55000", "Run CREATE EXTENSION grnnd_build_server in that database, or check the option dbname.",
 						"the build server's database has no extension grnnd_build_server");
-	memcpy(r->frames[0] + sizeof(GrnWireHead), &wire, sizeof(wire));
 	return send_prepare(r) &&
-		send_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}) &&
+		send_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN, .bytes = sizeof(wire)}, &wire) &&
 		take_done(r) && take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BEGIN}, NULL);
 }
 
-/* Rows [first, end), of which threads make frames of `piece` rows. */
-typedef struct Batch
-{
-	Remote	   *r;
-	const GrnRows *rows;
-	uint64_t	first;
-	uint64_t	end;
-	uint64_t	piece;
-} Batch;
-
-static void
-pack_range(void *arg, int worker, size_t begin, size_t end)
-{
-	const Batch *b = arg;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-	{
-		char	   *frame = b->r->frames[i];
-		uint64_t	first = b->first + i * b->piece;
-		uint64_t	count = b->end - first < b->piece ? b->end - first : b->piece;
-		GrnForm		form = grn_pack_form(b->rows, first, count);
-
-		grn_pack(b->rows, form, first, count, frame + sizeof(GrnWireHead));
-		seal(frame, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_VECTORS, .offset = first,
-								   .bytes = count * grn_form_bytes(form, b->rows->dim), .form = form});
-	}
-}
-
-/* Receives one answer to a PUT that began at offset. */
-static bool
-put_taken(Remote *r, GrnSegment segment, uint64_t offset)
-{
-	return take_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = segment, .offset = offset}, NULL);
-}
-
 /*
- * Sends rows as rows become complete, in frames of the smallest form that holds all rows of the
- * frame.  If no rows come for a while, sends a frame without rows: the frame keeps the other host
- * waiting, and an answer shows that the other host is alive.
+ * Sends the items of a segment, of item_bytes each, as items become complete: `ready` items are.
+ * all: no more items will come.  If no items come for a while, sends a frame without items: the
+ * frame keeps the other host waiting, and an answer shows that the other host is alive.
  */
 static bool
-put_rows(Remote *r, const GrnRows *rows)
+put(Remote *r, GrnSegment segment, const void *items, uint64_t item_bytes, uint64_t ready, bool all)
 {
 	const GrnHost *host = r->build->host;
-	GrnParallel *parallel = r->build->threads;
-	uint64_t	piece = GRN_WIRE_PIECE / grn_form_bytes(rows->form, rows->dim);
+	uint64_t	piece = item_bytes < GRN_WIRE_PIECE ? GRN_WIRE_PIECE / item_bytes : 1;
+	uint64_t	sent = 0;		/* items */
 	uint64_t	offsets[AHEAD]; /* of frames without an answer, by frame number */
 	uint64_t	asked = 0;		/* frames sent, */
 	uint64_t	answered = 0;	/* and answered */
-	uint64_t	ready = 0;
-	uint64_t	made = 0;		/* frames of the batch, */
-	uint64_t	sent = 0;		/* and sent of the batch */
-	Batch		batch = {r, rows, 0, 0, piece > 0 ? piece : 1};
-	bool		all = false;
 
-	while (!all || sent < made || batch.end < ready || answered < asked)
+	for (;;)
 	{
 		bool		full = asked - answered == AHEAD;
 
-		if (sent == made && batch.end == ready && !all && !full)
+		if (sent == ready && !all && !full)
 		{
 			ready = host->rows(host->ctx, ready, asked > answered ? 0 : KEEP_ALIVE_MS, &all);
 			if (all)
 				r->collected = grn_seconds();
-			if (all && batch.end == ready)
-				continue;
 		}
-		if (sent == made && (batch.end < ready || asked == answered))
+		if (!full && (sent < ready || (asked == answered && !all)))
 		{
-			batch.first = batch.end;
-			batch.end = ready - batch.first < AHEAD * batch.piece ? ready : batch.first + AHEAD * batch.piece;
-			made = batch.end == batch.first ? 1 : (batch.end - batch.first - 1) / batch.piece + 1;
-			sent = 0;
-			parallel->run(parallel, made, 1, pack_range, &batch);
+			uint64_t	count = ready - sent < piece ? ready - sent : piece;
+
+			offsets[asked++ % AHEAD] = sent * item_bytes;
+			if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = segment,
+											  .offset = sent * item_bytes, .bytes = count * item_bytes},
+							(const char *) items + sent * item_bytes))
+				return false;
+			sent += count;
 			if (all)
-				host->phase(host->ctx, GRN_PHASE_PREPARE, batch.end, ready);
+				host->phase(host->ctx, GRN_PHASE_PREPARE, sent, ready);
 		}
-		if (sent < made && !full)
-		{
-			if (!send_sealed(r, r->frames[sent]))
-				return false;
-			offsets[asked++ % AHEAD] = batch.first + sent++ * batch.piece;
-		}
-		else if (!put_taken(r, GRN_SEG_VECTORS, offsets[answered++ % AHEAD]))
+		else if (asked == answered)
+			return true;
+		else if (!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = segment,
+											   .offset = offsets[answered++ % AHEAD]}, NULL))
 			return false;
 	}
-	return true;
-}
-
-static bool
-put_order(Remote *r)
-{
-	uint64_t	total = r->build->n * sizeof(uint32_t);
-	uint64_t	answered = 0;
-
-	for (uint64_t at = 0; answered < total;)
-	{
-		uint64_t	bytes = total - at < GRN_WIRE_PIECE ? total - at : GRN_WIRE_PIECE;
-
-		if (at < total && r->waiting < AHEAD)
-		{
-			memcpy(r->frames[0] + sizeof(GrnWireHead), (const char *) r->build->order + at, bytes);
-			if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_PUT, .segment = GRN_SEG_ORDER,
-											  .offset = at, .bytes = bytes}))
-				return false;
-			at += bytes;
-			continue;
-		}
-		if (!put_taken(r, GRN_SEG_ORDER, answered))
-			return false;
-		answered += total - answered < GRN_WIRE_PIECE ? total - answered : GRN_WIRE_PIECE;
-	}
-	return true;
-}
-
-/* Answers to GET, checked and copied by threads. */
-typedef struct Answers
-{
-	int			n;
-	PGresult   *results[TOGETHER];
-	GrnWireHead wanted[TOGETHER];
-	char	   *to;				/* the segment */
-	bool		unsound;
-} Answers;
-
-static void
-copy_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Answers    *a = arg;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-	{
-		const char *payload = payload_of(a->results[i], &a->wanted[i]);
-
-		if (payload)
-			memcpy(a->to + a->wanted[i].offset, payload, a->wanted[i].bytes);
-		else
-			__atomic_store_n(&a->unsound, true, __ATOMIC_RELAXED);
-	}
-}
-
-/* Copies the sound answers to their places and clears all answers. */
-static bool
-copy_answers(Remote *r, Answers *a)
-{
-	GrnParallel *parallel = r->build->threads;
-
-	parallel->run(parallel, (size_t) a->n, 1, copy_range, a);
-	while (a->n > 0)
-		PQclear(a->results[--a->n]);
-	return !a->unsound || unsound(r);
 }
 
 static bool
 get(Remote *r, uint64_t total)
 {
 	const GrnHost *host = r->build->host;
-	Answers		a = {0};
+	uint64_t	asked = 0;		/* bytes */
 	uint64_t	answered = 0;
-	bool		fine = true;
+	char	   *to;
 
 	if (total == 0)
 		return true;
-	a.to = host->need(host->ctx, GRN_SEG_RESULT, total, r->failure);
-	if (!a.to)
+	to = host->need(host->ctx, GRN_SEG_RESULT, total, r->failure);
+	if (!to)
 		return false;
-	for (uint64_t at = 0; fine && answered < total;)
+	while (answered < total)
 	{
-		uint64_t	from = r->waiting < AHEAD && at < total ? at : answered;
-		uint64_t	bytes = total - from < GRN_WIRE_PIECE ? total - from : GRN_WIRE_PIECE;
-		GrnWireHead head = {.type = GRN_WIRE_GET, .segment = GRN_SEG_RESULT, .offset = from, .bytes = bytes};
+		bool		more = r->waiting < AHEAD && asked < total;
+		uint64_t   *at = more ? &asked : &answered;
+		uint64_t	bytes = total - *at < GRN_WIRE_PIECE ? total - *at : GRN_WIRE_PIECE;
+		GrnWireHead head = {.type = GRN_WIRE_GET, .segment = GRN_SEG_RESULT, .offset = *at, .bytes = bytes};
 
-		if (r->waiting < AHEAD && at < total)
-		{
-			memcpy(r->frames[0] + sizeof(head), &bytes, sizeof(bytes));
-			head.bytes = sizeof(bytes);
-			fine = send_frame(r, head);
-			at += bytes;
-			continue;
-		}
-		fine = take_answer(r, &a.results[a.n]);
-		if (fine)
-			a.wanted[a.n++] = head;
-		answered += bytes;
-		if (fine && (a.n == TOGETHER || answered >= total))
-			fine = copy_answers(r, &a);
+		if (!more && !take_frame(r, head, to + *at))
+			return false;
+		head.bytes = sizeof(bytes);
+		if (more && !send_frame(r, head, &bytes))
+			return false;
+		*at += bytes;
 	}
-	while (a.n > 0)
-		PQclear(a.results[--a.n]);
-	return fine;
+	return true;
 }
 
 static bool
-run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
+run(Remote *r, GrnBuildResult *result)
 {
 	GrnWireBuilt built;
-	GrnBuildResult there;
 	GrnRemoteTimes times = {0};
 	double		since = grn_seconds();
 
 	if (!begin(r))
 		return false;
 	times.connect = (float) grn_lap(&since);
-	if (!put_rows(r, rows))
+	if (!put(r, GRN_SEG_VECTORS, r->build->vectors, r->build->spec->row_bytes, 0, false))
 		return false;
 	since = r->collected;
-	if (!put_order(r))
+	if (!put(r, GRN_SEG_ORDER, r->build->order, sizeof(uint32_t), r->build->n, true))
 		return false;
 	times.rows = (float) grn_lap(&since);
-	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}) ||
+	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD}, NULL) ||
 		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_BUILD, .bytes = sizeof(built)}, &built))
 		return false;
 	times.graph = (float) grn_lap(&since);
 	if (!get(r, built.bytes))
 		return false;
 	times.result = (float) grn_lap(&since);
-	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_END}) ||
-		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_END, .bytes = sizeof(there)}, &there))
+	if (!send_frame(r, (GrnWireHead) {.type = GRN_WIRE_END}, NULL) ||
+		!take_frame(r, (GrnWireHead) {.type = GRN_WIRE_END, .bytes = sizeof(*result)}, result))
 		return false;
 	times.end = (float) grn_lap(&since);
-	times.there_rows = there.remote.there_rows;
-	times.there_result = there.remote.there_result;
-	*result = there;
 	result->remote = times;
 	r->over = true;
 	return true;
@@ -603,10 +455,6 @@ run(Remote *r, const GrnRows *rows, GrnBuildResult *result)
 static bool
 build_there(GrnBuild *build, const char *connection, GrnBuildResult *result, GrnFailure *failure)
 {
-	const GrnBuildSpec *spec = build->spec;
-	GrnRows		rows = {.base = build->vectors, .row_bytes = spec->row_bytes, .dim = spec->dim,
-		.embedding = grn_metric(spec->metric)->embedding, .form = (GrnForm) spec->form};
-	size_t		frame_bytes = sizeof(GrnWireHead) + GRN_WIRE_PIECE + spec->row_bytes + sizeof(GrnWireBegin);
 	Remote	   *r = &remote;
 
 #ifdef __GLIBC__
@@ -616,13 +464,10 @@ build_there(GrnBuild *build, const char *connection, GrnBuildResult *result, Grn
 #endif
 	r->build = build;
 	r->failure = failure;
-	for (int i = 0; i < AHEAD; i++)
-	{
-		r->frames[i] = malloc(frame_bytes);
-		if (!r->frames[i])
-			return grn_fail(failure, "53200", "", "the builder process is out of memory");
-	}
-	if (open_connection(r, connection) && run(r, &rows, result))
+	r->frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + build->spec->row_bytes + sizeof(GrnWireBegin));
+	if (!r->frame)
+		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+	if (open_connection(r, connection) && run(r, result))
 		return true;
 	if (r->connection)
 		PQfinish(r->connection);

@@ -47,9 +47,6 @@ typedef struct Served
 	bool		ready;			/* BEGIN is complete */
 	bool		begun;			/* BUILD has come */
 	bool		built;			/* RESULT is written */
-	GrnRows		rows;			/* layout of the rows in the builder; base is unset */
-	double		rows_seconds;	/* for receiving rows, and for sending the result */
-	double		result_seconds;
 } Served;
 
 /* The build of the session, in the memory of the transaction. */
@@ -142,14 +139,6 @@ send_phase(GrnndBuilder *builder)
 							 (unsigned long long) builder->phase[2])));
 }
 
-/* Sends the size of a result, so that the other host allocates memory during the build. */
-static void
-send_need(uint64 bytes)
-{
-	ereport(NOTICE,
-			(errmsg_internal(GRN_WIRE_NEED, (unsigned long long) bytes)));
-}
-
 static void
 begin(const GrnWireBegin *wire)
 {
@@ -199,7 +188,6 @@ begin(const GrnWireBegin *wire)
 	s->most_rows = Min(wire->most_rows, GRN_MAX_NODES - 1);
 	spec.expected = Min(spec.expected, s->most_rows);
 	build->spec = spec;
-	s->rows = (GrnRows) {NULL, NULL, 0, spec.row_bytes, spec.dim, metric->embedding, (GrnForm) spec.form};
 	served = s;
 	grnnd_build_map_within(build, s->most_rows, (uint64) serve_memory * 1024 * 1024,
 						   "grnnd_build_server.memory");
@@ -208,49 +196,37 @@ begin(const GrnWireBegin *wire)
 	/* the device opens while rows come */
 	grnnd_builder_start(&build->builder, build->map, &build->spec);
 	build->builder.on_beat = send_phase;
-	build->builder.on_need = send_need;
 	s->ready = true;
 }
 
-/* Writes packed rows, which the builder's threads unpack: this backend has one thread. */
+/* Writes rows or their order, of which the first bytes are there. */
 static void
-put_rows(Served *s, uint32 form, uint64 first, const char *bytes, uint64 length)
+put(Served *s, const GrnWireHead *head, const char *bytes)
 {
 	GrnndMapping *map = s->build.map;
-	uint64		row_bytes;
-	uint64		n;
+	uint64		row_bytes = s->build.row_bytes;
 
-	if (!grn_may_pack(&s->rows, form))
-		unsound("rows of an unknown form");
-	row_bytes = grn_form_bytes((GrnForm) form, s->build.dim);
-	n = length / row_bytes;
-	if (first != s->have_rows || length % row_bytes != 0 || s->have_order > 0)
-		unsound("rows out of turn");
-	if (n > s->most_rows - first)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a build cannot have %llu rows", (unsigned long long) (first + n)),
-				 errhint("Partition the table.")));
-	if (n == 0)
-		return;					/* a keep-alive frame */
-	grnnd_mapping_grow(map, GRN_SEG_VECTORS, (first + n) * s->rows.row_bytes);
-	grnnd_mapping_write(map, GRN_SEG_VECTORS, grn_packed_offset(&s->rows, (GrnForm) form, first, n),
-						bytes, length);
-	s->have_rows += n;
-	if (row_bytes < s->rows.row_bytes)
-		grnnd_builder_packed(&s->build.builder, first, n, (GrnForm) form);
-}
-
-static void
-put_order(Served *s, uint64 offset, const char *bytes, uint64 length)
-{
-	GrnndMapping *map = s->build.map;
-
-	if (offset != s->have_order || length > s->have_rows * sizeof(uint32) - offset)
-		unsound("an order out of turn");
-	grnnd_mapping_grow(map, GRN_SEG_ORDER, offset + length);
-	grnnd_mapping_write(map, GRN_SEG_ORDER, offset, bytes, length);
-	s->have_order += length;
+	if (head->segment == GRN_SEG_VECTORS)
+	{
+		if (head->offset != s->have_rows * row_bytes || head->bytes % row_bytes != 0 || s->have_order > 0)
+			unsound("rows out of turn");
+		s->have_rows += head->bytes / row_bytes;
+		if (s->have_rows > s->most_rows)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("a build cannot have %llu rows", (unsigned long long) s->have_rows),
+					 errhint("Partition the table.")));
+	}
+	else if (head->segment == GRN_SEG_ORDER)
+	{
+		if (head->offset != s->have_order || head->bytes > s->have_rows * sizeof(uint32) - head->offset)
+			unsound("an order out of turn");
+		s->have_order += head->bytes;
+	}
+	else
+		unsound("an unknown segment");
+	grnnd_mapping_grow(map, (GrnSegment) head->segment, head->offset + head->bytes);
+	grnnd_mapping_write(map, (GrnSegment) head->segment, head->offset, bytes, head->bytes);
 }
 
 /* Has the graph built.  Returns the sizes of the result. */
@@ -273,12 +249,8 @@ run(Served *s)
 static void
 end_build(Served *s)
 {
-	GrnndBuilder *builder = &s->build.builder;
-
-	grnnd_builder_await_end(builder);
-	grnnd_builder_kill(builder);
-	builder->result.remote.there_rows = (float) s->rows_seconds;
-	builder->result.remote.there_result = (float) s->result_seconds;
+	grnnd_builder_await_end(&s->build.builder);
+	grnnd_builder_kill(&s->build.builder);
 }
 
 /* Makes an answer in `context`: room for the head, and a payload. */
@@ -322,12 +294,7 @@ serve(MemoryContext context, GrnWireHead *head, const char *payload)
 		case GRN_WIRE_PUT:
 			if (s->begun)
 				unsound("rows behind the build");
-			if (head->segment == GRN_SEG_VECTORS)
-				put_rows(s, head->form, head->offset, payload, head->bytes);
-			else if (head->segment == GRN_SEG_ORDER)
-				put_order(s, head->offset, payload, head->bytes);
-			else
-				unsound("an unknown segment");
+			put(s, head, payload);
 			return answer_to(context, head, NULL, 0);
 		case GRN_WIRE_BUILD:
 			built = run(s);
@@ -363,9 +330,7 @@ grnnd_serve_build(PG_FUNCTION_ARGS)
 	ResourceOwner owner = CurrentResourceOwner;
 	GrnWireHead head;
 	bytea	   *answer;
-	instr_time	start;
 
-	INSTR_TIME_SET_CURRENT(start);
 	if (length < sizeof(head))
 		unsound("it is too short");
 	memcpy(&head, bytes, sizeof(head));
@@ -390,10 +355,6 @@ grnnd_serve_build(PG_FUNCTION_ARGS)
 	head.checksum = grn_checksum(VARDATA(answer) + sizeof(uint64),
 								 VARSIZE(answer) - VARHDRSZ - sizeof(uint64));
 	memcpy(VARDATA(answer), &head, sizeof(head));
-	if (head.type == GRN_WIRE_PUT)
-		served->rows_seconds += grnnd_seconds_since(start);
-	else if (head.type == GRN_WIRE_GET)
-		served->result_seconds += grnnd_seconds_since(start);
 	MemoryContextSwitchTo(context);
 	PG_FREE_IF_COPY(frame, 0);
 	PG_RETURN_BYTEA_P(answer);

@@ -9,12 +9,12 @@
  *   client                              grnnd_serve_build()
  *   BEGIN (GrnWireBegin) ----------->   starts a builder by that session's settings
  *   PUT rows ..., PUT order ... ---->   in turn, without gaps; rows while the leader collects them
- *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE, GRN_WIRE_NEED
+ *   BUILD -------------------------->   NOTICEs meanwhile: GRN_WIRE_PHASE
  *   <--------------- (GrnWireBuilt)     RESULT is written
  *   GET(segment, offset, bytes) ---->   recall is measured meanwhile
  *   <------------------------- bytes
  *   END ---------------------------->
- *   <-------------- (GrnBuildResult)    remote: the times of the backend
+ *   <-------------- (GrnBuildResult)
  *
  * Hosts must have one byte order and one version of this protocol.
  */
@@ -28,12 +28,11 @@
 #define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
 #define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* most bytes of a payload (a row may be longer) */
 #define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
-#define GRN_WIRE_NEED "grnnd build needs %llu"	/* bytes of RESULT */
 
 typedef enum GrnWireType
 {
 	GRN_WIRE_BEGIN = 1,
-	GRN_WIRE_PUT,				/* offset: rows of VECTORS, or bytes of ORDER */
+	GRN_WIRE_PUT,				/* whole rows of VECTORS, or numbers of ORDER */
 	GRN_WIRE_BUILD,
 	GRN_WIRE_GET,				/* payload: uint64_t bytes wanted */
 	GRN_WIRE_END
@@ -46,10 +45,8 @@ typedef struct GrnWireHead
 	uint32_t	version;		/* GRN_PROTOCOL_VERSION */
 	uint32_t	type;			/* GrnWireType; an answer has the type of its request */
 	uint32_t	segment;		/* GrnSegment */
-	uint64_t	offset;
+	uint64_t	offset;			/* in the segment */
 	uint64_t	bytes;			/* of the payload */
-	uint32_t	form;			/* GrnForm of a PUT's rows: as in spec, or a shorter exact form */
-	uint32_t	unused;
 } GrnWireHead;
 
 typedef struct GrnWireBegin

@@ -55,32 +55,6 @@ extern bool grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParall
 /* Ends the pass and fills *out.  Errors: SQLSTATE 22003 if a squared norm is infinite. */
 extern bool grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure);
 
-/*
- * unpack.c: a queue of packed rows from another host.  All threads unpack queued rows while more
- * rows arrive.
- */
-
-/* Rows [first, first + n) of VECTORS, packed in a form. */
-typedef struct GrnPackedRows
-{
-	uint64_t	first;
-	uint64_t	n;
-	GrnForm		form;
-} GrnPackedRows;
-
-typedef struct GrnPackedQueue
-{
-	GrnPackedRows *items;
-	size_t		n;
-	size_t		room;
-} GrnPackedQueue;
-
-/* Adds an item.  Returns false if memory is short. */
-extern bool grn_packed_add(GrnPackedQueue *queue, GrnPackedRows item);
-/* Unpacks all items and empties the queue.  Errors: SQLSTATE 53200. */
-extern bool grn_packed_run(GrnPackedQueue *queue, const GrnRows *rows, GrnPool *pool,
-						   GrnFailure *failure);
-
 /* queries.c: finds, for a few queries, the nearest of all rows by comparison. */
 
 #define GRN_MOST_QUERIES 400

@@ -14,7 +14,7 @@
  *   START (spec) ------------------->
  *   CONNECTION ... ----------------->   if spec.remote: how to connect; before any ROWS
  *   <------------------------- HELLO    (version); opens the device meanwhile
- *   EXTENT(VECTORS) ... ROWS(n) ---->   or PACKED(rows, form) if another host sent the rows
+ *   EXTENT(VECTORS) ... ROWS(n) ---->
  *   <------------------------ DEVICE    (once the device is open, maybe long after BUILD)
  *   BUILD(n) ----------------------->
  *   <---------------- PHASE, BEAT ...
@@ -45,7 +45,7 @@
 #include "store/group.h"
 #include "store/record.h"
 
-#define GRN_PROTOCOL_VERSION 22
+#define GRN_PROTOCOL_VERSION 23
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -135,8 +135,7 @@ typedef struct GrnBuildSpec
 
 /*
  * Seconds of the steps of a build on another host.  The steps follow each other.  connect begins
- * with the first rows, rows with BUILD.  The last two are the seconds in which the backend on the
- * other host was at work.
+ * with the first rows, rows with BUILD.
  */
 typedef struct GrnRemoteTimes
 {
@@ -145,8 +144,6 @@ typedef struct GrnRemoteTimes
 				graph,			/* until the other host had written results */
 				result,			/* until the results had arrived here */
 				end;			/* until recall was measured */
-	float		there_rows,
-				there_result;
 } GrnRemoteTimes;
 
 /*
@@ -332,8 +329,6 @@ typedef enum GrnMsgType
 								 * far */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
-	GRN_MSG_PACKED,				/* arg0: rows [arg0, arg0 + arg1) lie packed in VECTORS, in the
-								 * GrnForm arg2 (space/packed_rows.c) */
 	GRN_MSG_GROUP,				/* after DONE: LISTS has lists to put into groups */
 	GRN_MSG_CONNECTION,			/* text: the next piece of the connection string */
 	/* builder to leader */

@@ -47,7 +47,6 @@ typedef struct Server
 	bool		build;			/* BUILD has come */
 	GrnBuildSpec spec;
 	uint64_t	rows;			/* complete rows */
-	GrnPackedQueue packed;		/* rows to unpack */
 	uint64_t	n;				/* arguments of BUILD: n, on_disk */
 	uint64_t	on_disk;
 	GrnBuild	job;
@@ -224,31 +223,6 @@ reserve_segments(Server *s, const GrnBuildSpec *spec)
 	}
 }
 
-/* The rows as collected, in VECTORS. */
-static GrnRows
-collected_rows(const Server *s)
-{
-	const GrnMetricInfo *metric = grn_metric(s->spec.metric);
-
-	return (GrnRows) {.base = s->segments[GRN_SEG_VECTORS].base, .row_bytes = s->spec.row_bytes,
-					  .dim = s->spec.dim, .embedding = metric->embedding, .form = (GrnForm) s->spec.form};
-}
-
-/* Whether PACKED names rows within the segment, and a form that exists. */
-static bool
-is_packed(const Server *s, const GrnMsg *msg)
-{
-	uint64_t	mapped;
-	GrnRows		rows;
-
-	if (s->build || s->spec.remote != GRN_REMOTE_NONE || !spec_makes_sense(s))
-		return false;
-	mapped = s->segments[GRN_SEG_VECTORS].mapped / s->spec.row_bytes;
-	rows = collected_rows(s);
-	return msg->arg[0] <= mapped && msg->arg[1] <= mapped - msg->arg[0] &&
-		msg->arg[2] <= UINT32_MAX && grn_may_pack(&rows, (uint32_t) msg->arg[2]);
-}
-
 /* Appends a piece of the connection string.  Returns false if out of memory. */
 static bool
 add_connection(Server *s, const char *piece)
@@ -289,9 +263,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	if (msg->type == GRN_MSG_START &&
 		(msg->u.spec.version != GRN_PROTOCOL_VERSION || s->started))
 		violation(s, "another version of the protocol");
-	if (msg->type == GRN_MSG_PACKED && !is_packed(s, msg))
-		violation(s, "packed rows that cannot be");
-	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS && msg->type != GRN_MSG_PACKED &&
+	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS &&
 		msg->type != GRN_MSG_CONNECTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
 		msg->type != GRN_MSG_GROUP && msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
@@ -311,10 +283,6 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 			break;
 		case GRN_MSG_ROWS:
 			s->rows = msg->arg[0];
-			break;
-		case GRN_MSG_PACKED:
-			fits = grn_packed_add(&s->packed, (GrnPackedRows) {msg->arg[0], msg->arg[1],
-															   (GrnForm) msg->arg[2]});
 			break;
 		case GRN_MSG_CONNECTION:
 			fits = add_connection(s, msg->u.say.text);
@@ -644,25 +612,13 @@ await_start(Server *s, GrnPool *pool)
 	pthread_mutex_unlock(&s->mutex);
 }
 
-/* Unpacks rows while rows arrive, until BUILD. */
 static void
-await_build(Server *s, GrnPool *pool)
+await_build(Server *s)
 {
-	GrnRows		rows = collected_rows(s);
-	GrnPackedQueue packed;
-	GrnFailure	failure;
-
-	do
-	{
-		pthread_mutex_lock(&s->mutex);
-		while (!s->build && s->packed.n == 0)
-			pthread_cond_wait(&s->changed, &s->mutex);
-		packed = s->packed;
-		s->packed = (GrnPackedQueue) {0};
-		pthread_mutex_unlock(&s->mutex);
-		if (packed.n > 0 && !grn_packed_run(&packed, &rows, pool, &failure))
-			fail_build(s, &failure);
-	} while (packed.n > 0 || !__atomic_load_n(&s->build, __ATOMIC_RELAXED));
+	pthread_mutex_lock(&s->mutex);
+	while (!s->build)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	pthread_mutex_unlock(&s->mutex);
 }
 
 /* Has another host build.  If the other host cannot, the leader decides how the build goes on. */
@@ -732,7 +688,7 @@ serve_build(Server *s, GrnPool **pool)
 		build_elsewhere(s, &msg.u.result);
 	else
 	{
-		await_build(s, *pool);
+		await_build(s);
 		take_build(s);
 		if (!grn_build(&s->job, &msg.u.result, &failure))
 			fail_build(s, &failure);

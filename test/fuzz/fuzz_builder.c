@@ -64,7 +64,7 @@ send_one(Input *in, int fd)
 	int			file = -1;
 
 	msg.type = kind < 6 ? types[kind] : kind < 10 ? GRN_MSG_EXTENT : kind < 14 ? GRN_MSG_START
-		: kind == 14 ? GRN_MSG_PACKED : take_number(in, 0, 100);
+		: take_number(in, 0, 100);
 	for (int i = 0; i < 4; i++)
 		msg.arg[i] = take_argument(in);
 	if (msg.type == GRN_MSG_START)
@@ -100,19 +100,6 @@ send_one(Input *in, int fd)
 		close(file);
 }
 
-/* Rows that were said to be packed, of which many are not: what comes of them does not matter. */
-static void
-unpack(Server *s)
-{
-	static GrnPool *pool;
-	GrnRows		rows = collected_rows(s);
-	GrnFailure	failure;
-
-	if (!pool)
-		pool = grn_pool_start(1);
-	(void) grn_packed_run(&s->packed, &rows, pool, &failure);
-}
-
 /* Takes what has been sent; a build begins and is over at once. */
 static void
 serve(Server *s, bool last)
@@ -122,8 +109,6 @@ serve(Server *s, bool last)
 	while (poll(&p, 1, 0) > 0)
 	{
 		receive(s);
-		if (s->packed.n > 0)
-			unpack(s);
 		if (s->started && s->build)
 		{
 			if (!spec_makes_sense(s))

@@ -328,7 +328,6 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_START:
 			case GRN_MSG_EXTENT:
 			case GRN_MSG_ROWS:
-			case GRN_MSG_PACKED:
 			case GRN_MSG_BUILD:
 			case GRN_MSG_GRANT:
 			case GRN_MSG_GROUP:

@@ -485,18 +485,6 @@ test_bad_messages(void)
 	grow(&l, GRN_SEG_VECTORS, 70000);
 	expect_failure(&l, "08P01", "address space");
 
-	/* rows said to be packed: more than there is room for, and in a form that floats have not */
-	for (uint64_t i = 0; i < 3; i++)
-	{
-		GrnMsg		packed = {.type = GRN_MSG_PACKED, .arg = {i / 2, 4096 + !i, i == 1 ? GRN_FORM_ROTATED4 : GRN_FORM_U8}};
-
-		start_builder(&l);
-		l.spec.dim = 4, l.spec.row_bytes = 16;
-		say(&l, GRN_MSG_START, 0, 0);
-		grow(&l, GRN_SEG_VECTORS, 1);
-		say_with(&l, &packed, -1);
-		expect_failure(&l, "08P01", "packed");
-	}
 	start_builder(&l);
 	l.spec.segment_max[GRN_SEG_WORK] = 65536;
 	send_rows(&l, 1000, 8, fill_normal, 1);

@@ -285,61 +285,6 @@ bytes_are_compared(void)
 	CHECK(fabs(grn_form_apart(GRN_FORM_U8, a, 0.5f, b, 2, MAX_N) - want) < TOLERANCE * want, "%g", want);
 }
 
-/* Rows [1, NROWS) go and come back in any form that holds them, and nothing beside them changes. */
-static void
-rows_are_packed(void)
-{
-	static const GrnForm packed[] = {GRN_FORM_F32, GRN_FORM_F16, GRN_FORM_U8};
-	static const uint32_t dims[] = {1, 2, 3, 4, 8, 15, 24, 128, MAX_N};
-
-	for (size_t at = 0; at < sizeof(dims) / sizeof(dims[0]) * 3 * 2; at++)
-	{
-		uint32_t	n = dims[at / 6];
-		GrnForm		form = packed[at % 3];
-		GrnEmbedding embedding = at / 3 % 2 ? GRN_EMBED_SCALED : GRN_EMBED_ROW;
-		GrnRows		rows = {.n = NROWS, .row_bytes = grn_row_bytes(GRN_FORM_F32, embedding, n),
-			.dim = n, .embedding = embedding, .form = GRN_FORM_F32};
-		size_t		bytes = NROWS * rows.row_bytes;
-		uint8_t    *base = unit_guarded(bytes);
-		uint8_t    *before = unit_guarded(bytes);
-		size_t		size = grn_form_bytes(form, n);
-		uint8_t    *wire = unit_guarded((NROWS - 1) * size);
-		GrnForm		best;
-
-		rows.base = base;
-		memset(base, 0, bytes);
-		for (uint32_t i = 0; i < NROWS; i++)
-			for (uint32_t j = 0; j < n; j++)
-				((float *) (base + i * rows.row_bytes))[j] = (float) unit_below(200) +
-					(form == GRN_FORM_F32 ? 0.3f : form == GRN_FORM_F16 ? 0.5f : 0);
-		memcpy(before, base, bytes);
-		best = grn_pack_form(&rows, 1, NROWS - 1);
-		CHECK(grn_may_pack(&rows, best) && grn_form_bytes(best, n) <= size, "form %d of %u dimensions", best, n);
-		CHECK(grn_may_pack(&rows, form) == (size <= rows.row_bytes), "form %d of %u dimensions", form, n);
-		if (grn_may_pack(&rows, form))
-		{
-			grn_pack(&rows, form, 1, NROWS - 1, wire);
-			memset(base + rows.row_bytes, 0xA5, bytes - rows.row_bytes);
-			memcpy(base + grn_packed_offset(&rows, form, 1, NROWS - 1), wire, (NROWS - 1) * size);
-			grn_unpack(&rows, form, 1, NROWS - 1);
-			CHECK(memcmp(base, before, bytes) == 0, "form %d of %u dimensions", form, n);
-		}
-		unit_guarded_free(base, bytes);
-		unit_guarded_free(before, bytes);
-		unit_guarded_free(wire, (NROWS - 1) * size);
-	}
-	for (uint32_t id = 0; id < 64; id++)
-	{
-		GrnRows		halves = {.row_bytes = 32, .dim = 16, .embedding = GRN_EMBED_ROW,
-			.form = GRN_FORM_F16};
-		GrnRows		floats = {.row_bytes = 64, .dim = 16, .embedding = GRN_EMBED_ROW,
-			.form = GRN_FORM_F32};
-
-		CHECK(grn_may_pack(&halves, id) == (id == GRN_FORM_F16), "halves as %u", id);
-		CHECK(!grn_may_pack(&floats, id) || !grn_form(id)->rotated, "floats as %u", id);
-	}
-}
-
 int
 main(void)
 {
@@ -348,6 +293,5 @@ main(void)
 	RUN(halves_are_kept);
 	RUN(bytes_are_compared);
 	RUN(bits_are_counted);
-	RUN(rows_are_packed);
 	UNIT_END();
 }

@@ -215,11 +215,9 @@ run_build(GrnndBuild *build)
 							 builder->group_seconds > 0 ? psprintf(", lists put into groups in %.3f s", builder->group_seconds) : "")));
 	if (server != NULL)
 		ereport(DEBUG1,
-				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s; "
-								 "there: rows %.3f s, result %.3f s",
+				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s",
 								 result->remote.connect, result->remote.rows, result->remote.graph,
-								 result->remote.result, result->remote.end,
-								 result->remote.there_rows, result->remote.there_result)));
+								 result->remote.result, result->remote.end)));
 }
 
 /* The ambuild callback. */

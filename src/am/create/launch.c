@@ -263,11 +263,11 @@ send_message(GrnndBuilder *b, const GrnMsg *msg, int fd, bool optional)
 	return false;
 }
 
-/* Sends a message of three numbers, and waits for room. */
+/* Sends a message of two numbers, and waits for room. */
 static void
-send_numbers(GrnndBuilder *b, GrnMsgType type, uint64 arg0, uint64 arg1, uint64 arg2)
+send_numbers(GrnndBuilder *b, GrnMsgType type, uint64 arg0, uint64 arg1)
 {
-	GrnMsg		msg = {.type = type, .arg = {arg0, arg1, arg2}};
+	GrnMsg		msg = {.type = type, .arg = {arg0, arg1}};
 
 	send_message(b, &msg, -1, false);
 }
@@ -297,12 +297,6 @@ grnnd_builder_rows(GrnndBuilder *b, uint64 rows)
 	msg.arg[0] = rows;
 	if (send_message(b, &msg, -1, true))
 		b->rows_announced = rows;
-}
-
-void
-grnnd_builder_packed(GrnndBuilder *b, uint64 first, uint64 n, GrnForm form)
-{
-	send_numbers(b, GRN_MSG_PACKED, first, n, form);
 }
 
 /* ---- receiving ---- */
@@ -346,10 +340,8 @@ grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 		invalid_message(b, "memory wanted for an unknown purpose");
 	if (segment == GRN_SEG_RESULT)
 		b->result_needed = Max(b->result_needed, bytes);
-	if (b->on_need && segment == GRN_SEG_RESULT)
-		b->on_need(bytes);
 	grnnd_mapping_grow(b->map, (GrnSegment) segment, bytes);
-	send_numbers(b, GRN_MSG_GRANT, segment, b->map->size[segment], 0);
+	send_numbers(b, GRN_MSG_GRANT, segment, b->map->size[segment]);
 }
 
 /*
@@ -464,7 +456,6 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_START:
 		case GRN_MSG_EXTENT:
 		case GRN_MSG_ROWS:
-		case GRN_MSG_PACKED:
 		case GRN_MSG_BUILD:
 		case GRN_MSG_GRANT:
 		case GRN_MSG_GROUP:
@@ -569,7 +560,7 @@ grnnd_builder_group(GrnndBuilder *b)
 {
 	b->waiting = b->grouping = true;
 	begin_silence(&b->silence);
-	send_numbers(b, GRN_MSG_GROUP, 0, 0, 0);
+	send_numbers(b, GRN_MSG_GROUP, 0, 0);
 }
 
 void
@@ -583,7 +574,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	grnnd_mapping_listen(b->map, NULL, NULL);
 	b->waiting = true;
 	begin_silence(&b->silence);
-	send_numbers(b, GRN_MSG_RELEASE, 0, 0, 0);
+	send_numbers(b, GRN_MSG_RELEASE, 0, 0);
 	wait_for_builder(b, NULL);
 	grnnd_builder_end(&parked);
 	parked = *b;
@@ -684,7 +675,7 @@ void
 grnnd_builder_begin(GrnndBuilder *b, uint64 rows)
 {
 	b->rows_begun = rows;
-	send_numbers(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK], 0);
+	send_numbers(b, GRN_MSG_BUILD, rows, b->map->file_size[GRNND_FILE_DISK]);
 }
 
 void

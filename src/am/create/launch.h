@@ -59,9 +59,8 @@ typedef struct GrnndBuilder
 	uint64		result_needed;	/* bytes of RESULT that the builder has requested, */
 	uint64		result_allocated;	/* and that the leader has allocated */
 	uint64		phase[3];		/* the last PHASE: GrnPhase, done, total */
-	/* Called at every BEAT, and at every NEED of RESULT; may be NULL. */
+	/* Called at every BEAT; may be NULL. */
 	void		(*on_beat) (struct GrnndBuilder *builder);
-	void		(*on_need) (uint64 bytes);
 	GrnBuildResult result;
 } GrnndBuilder;
 
@@ -75,8 +74,6 @@ extern PGDLLEXPORT void grnnd_builder_start(GrnndBuilder *builder, GrnndMapping 
 extern PGDLLEXPORT void grnnd_builder_poll(GrnndBuilder *builder);
 /* Announces that rows [0, rows) are complete, unless the socket is full. */
 extern PGDLLEXPORT void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
-/* Announces that rows [first, first + n) lie packed in VECTORS, in form `form`. */
-extern PGDLLEXPORT void grnnd_builder_packed(GrnndBuilder *builder, uint64 first, uint64 n, GrnForm form);
 /* Sends the connection string for the host that builds (GrnBuildSpec.remote), and clears it. */
 extern void grnnd_builder_connect(GrnndBuilder *builder, char *connection);
 /*
