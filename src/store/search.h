@@ -110,7 +110,6 @@ typedef struct GrnSearchParams
 	double		share;			/* with filter: estimated share of rows that pass, > 0 */
 	bool		closed;			/* with codes: visit only the rows given to grn_search_listed(),
 								 * not their neighbors */
-	const GrnCodeQuery *code_query; /* the query prepared for estimates by another search; or NULL */
 	uint32_t	nearest;		/* closed searches with groups: see grn_search_settled(); 0: never
 								 * settled */
 	uint32_t	patience;

@@ -48,14 +48,12 @@ grn_query_begin(GrnSearch *s, const float *q)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];
 
-		if (p->code_query != NULL)
-			to->code = *p->code_query;
-		else if (p->by_row || (p->metric->surrogate_beam > 0 && !grn_codes_exact(codec)))
+		if (p->by_row || (p->metric->surrogate_beam > 0 && !grn_codes_exact(codec)))
 			grn_code_query_row(codec, q, &to->code, scratch);
 		else
 			grn_code_query(codec, q, &to->code, scratch);
 		/* by inner product, base counts once for each unit of a row's length */
-		if (to->code.what == GRN_ESTIMATE_IP && p->code_query == NULL)
+		if (to->code.what == GRN_ESTIMATE_IP)
 			to->code.base += DOUBT * codec->error * (float) sqrt(grn_norm2(q, l->dim));
 	}
 	if (p->by_row && grn_is_scaled(p->metric->embedding) && !sparse)

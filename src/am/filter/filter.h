@@ -202,13 +202,10 @@ typedef enum GrnndWay
 	GRNND_WAY_SET				/* by reading the rows of a bitmap from the table */
 } GrnndWay;
 
-/*
- * Visits of a search of the graph without any limit.  share: of the rows that pass, over 0.
- * near_share: of the rows near the query, 0 if none passes there, `share` if unknown.
- */
-extern double grnnd_graph_visits(double ef, double share, double near_share);
+/* Visits of a search of the graph without any limit.  share: of the rows that pass, over 0. */
+extern double grnnd_graph_visits(double ef, double share);
 /* The cost of these visits and of reading the sample (sample.c). */
-extern double grnnd_graph_cost(double ef, double share, double near_share);
+extern double grnnd_graph_cost(double ef, double share);
 
 /* Expansions of the graph for each row that a scan returns after its first search. */
 extern double grnnd_expansions_per_row(const GrnCodec *codec, bool strict);
@@ -238,9 +235,6 @@ extern double grnnd_all_rows_cost(const GrnndIndex *ix, double rows);
 #define GRNND_TESTS_PER_VISIT 4 /* tests of rows' addresses that cost as much as a visit */
 extern double grnnd_set_visits(const GrnndIndex *ix, double ef, double share);
 extern double grnnd_set_rows_cost(const GrnndIndex *ix, double rows);
-
-/* The way with the least cost.  Infinity: a way that does not exist. */
-extern GrnndWay grnnd_cheapest_way(double graph, double list, double rest);
 
 /* The search of a list. */
 typedef struct GrnndListWork
@@ -281,7 +275,6 @@ StaticAssertDecl(sizeof(GrnndSampleHeader) == 8, "GrnndSampleHeader is on disk")
 typedef struct GrnndSample
 {
 	uint32		count;
-	uint32		nfailing;		/* rows that fail the filter, stored at the arrays' ends */
 	uint32		ids[GRNND_SAMPLE_ROWS];
 	GrnFactor	factors[GRNND_SAMPLE_ROWS];
 	uint8	   *codes;			/* [count][code_bytes] */
@@ -294,14 +287,13 @@ extern uint32 grnnd_sample_pages(const GrnLayout *l);
 extern bool grnnd_sample_append(const GrnLayout *l, Page page, const GrnEdge *row);
 /*
  * Copies sample rows whose signatures pass a filter, without signatures, palloc'd.  Reads page by
- * page until it has GRNND_ENOUGH_ROWS rows.  whole: reads all pages, and adds failing rows at the
- * arrays' ends.  Ids may be stale, as a search's candidates may be.  *share: estimated share of
- * rows that pass, never 0.  With half and twice of GRNND_ENOUGH_ROWS filters of 20,000 sentences
- * and image patches take 1.5% fewer and .5% more visits at most, at recall within .002.
+ * page until it has GRNND_ENOUGH_ROWS rows.  Ids may be stale, as a search's candidates may be.
+ * *share: estimated share of rows that pass, never 0.  With half and twice of GRNND_ENOUGH_ROWS
+ * filters of 20,000 sentences and image patches take 1.5% fewer and .5% more visits at most, at
+ * recall within .002.
  */
 #define GRNND_ENOUGH_ROWS 64
-extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole,
-									  double *share);
+extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share);
 
 /* Puts a new node into the sample with the probability that keeps the sample uniform. */
 extern void grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id,

@@ -11,16 +11,13 @@
 /*
  * A search of the graph by signatures makes START_VISITS visits on the way to the passing rows.
  * Each of the ef candidates costs NEAR_VISITS visits, and SHARE_VISITS / share visits of rows that
- * fail.  If the passing rows are far from the query, a candidate costs FAR_VISITS more.  Reading
- * the sample takes as long as SAMPLE_COST visits.  Measured at ef 40 and 200 on 2,000 and 20,000
- * sentences and 2,000 to 100,000 rows of a mixture in 128 dimensions, of which .1% to 70% pass:
- * SHARE_VISITS is 0.14 to 0.2 there, FAR_VISITS 0 to 1.4 if 3% pass and 2.6 to 3.8 if 30% or 70%
- * pass, SAMPLE_COST 20 to 25.
+ * fail.  Reading the sample takes as long as SAMPLE_COST visits.  Measured at ef 40 and 200 on
+ * 2,000 and 20,000 sentences and 2,000 to 100,000 rows of a mixture in 128 dimensions, of which .1%
+ * to 70% pass: SHARE_VISITS is 0.14 to 0.2 there, SAMPLE_COST 20 to 25.
  */
 #define START_VISITS 5
 #define NEAR_VISITS 0.83
 #define SHARE_VISITS 0.17
-#define FAR_VISITS 2.5
 #define SAMPLE_COST 20
 
 /*
@@ -69,13 +66,9 @@
 #define LEAST_VISITS 1000
 
 double
-grnnd_graph_visits(double ef, double share, double near_share)
+grnnd_graph_visits(double ef, double share)
 {
-	double		failing = SHARE_VISITS / share + FAR_VISITS;
-
-	if (near_share > 0)
-		failing = Min(failing, SHARE_VISITS / near_share);
-	return START_VISITS + ef * (NEAR_VISITS + failing);
+	return START_VISITS + ef * (NEAR_VISITS + SHARE_VISITS / share);
 }
 
 double
@@ -101,9 +94,9 @@ grnnd_all_rows_cost(const GrnndIndex *ix, double rows)
 }
 
 double
-grnnd_graph_cost(double ef, double share, double near_share)
+grnnd_graph_cost(double ef, double share)
 {
-	return SAMPLE_COST + grnnd_graph_visits(ef, share, near_share);
+	return SAMPLE_COST + grnnd_graph_visits(ef, share);
 }
 
 double
@@ -111,7 +104,7 @@ grnnd_set_visits(const GrnndIndex *ix, double ef, double share)
 {
 	if (!grn_has_codes(&ix->codec))
 		return START_VISITS + ef / share;
-	return grnnd_graph_visits(ef, share, share) + ef * TESTS / share;
+	return grnnd_graph_visits(ef, share) + ef * TESTS / share;
 }
 
 double
@@ -122,14 +115,6 @@ grnnd_set_rows_cost(const GrnndIndex *ix, double rows)
 	if (grn_form_bytes(ix->key.type->form, ix->meta.dim) > TOAST_BYTES)
 		time += TOAST_TIME;
 	return rows * time / VISIT_TIME(&ix->layout);
-}
-
-GrnndWay
-grnnd_cheapest_way(double graph, double list, double rest)
-{
-	if (rest < Min(graph, list))
-		return GRNND_WAY_REST;
-	return list <= graph ? GRNND_WAY_LIST : GRNND_WAY_GRAPH;
 }
 
 /*

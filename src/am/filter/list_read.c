@@ -68,43 +68,27 @@ add_sizes(GrnndStore *store, uint32 first, uint32 last, GrnndListSize *size)
 GrnndListSize
 grnnd_list_size(GrnndStore *store, const GrnndListed *listed)
 {
-	const GrnndIndex *ix = store->ix;
-	struct
-	{
-		uint32		first;
-		uint32		last;
-	}			pieces[MOST_PIECES];
 	GrnndListSize size = {0, 0};
-	uint64		npieces = 0;
-	uint32		sampled;
+	uint64		pieces = 0;		/* of runs, each of one page */
 
-	/* divide the runs into pieces of one page; a reservoir keeps a uniform sample of the pieces */
 	for (uint32 i = 0; i < listed->n;)
 	{
-		Run			run = run_of(ix, listed, i);
+		Run			run = run_of(store->ix, listed, i);
 
-		for (uint32 b = run.first; b <= run.last; npieces++)
+		for (uint32 b = run.first; b <= run.last; pieces++)
 		{
-			uint32		end = (b / GRNND_LISTS_PER_PAGE + 1) * GRNND_LISTS_PER_PAGE - 1;
-			uint64		at = npieces < MOST_PIECES ? npieces
-				: grn_random(ix->meta.build_id, run.first, npieces) % (npieces + 1);
+			uint32		end = Min((b / GRNND_LISTS_PER_PAGE + 1) * GRNND_LISTS_PER_PAGE - 1, run.last);
 
-			if (at < MOST_PIECES)
-			{
-				pieces[at].first = b;
-				pieces[at].last = Min(end, run.last);
-			}
-			b = Min(end, run.last) + 1;
+			if (pieces < MOST_PIECES)
+				add_sizes(store, b, end, &size);
+			b = end + 1;
 		}
 		i = run.to + 1;
 	}
-	sampled = (uint32) Min(npieces, MOST_PIECES);
-	for (uint32 i = 0; i < sampled; i++)
-		add_sizes(store, pieces[i].first, pieces[i].last, &size);
-	if (sampled > 0)
+	if (pieces > MOST_PIECES)
 	{
-		size.records = size.records * npieces / sampled;
-		size.groups = size.groups * npieces / sampled;
+		size.records = size.records * pieces / MOST_PIECES;
+		size.groups = size.groups * pieces / MOST_PIECES;
 	}
 	return size;
 }

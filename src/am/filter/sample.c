@@ -111,7 +111,7 @@ new_sample(const GrnLayout *l, bool sigs)
 {
 	GrnndSample *sample = palloc(sizeof(GrnndSample));
 
-	sample->count = sample->nfailing = 0;
+	sample->count = 0;
 	sample->codes = palloc(GRNND_SAMPLE_ROWS * l->code_bytes + 1);
 	sample->sigs = sigs ? palloc(GRNND_SAMPLE_ROWS * l->sig_bytes) : NULL;
 	return sample;
@@ -129,7 +129,7 @@ set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnEdge *row)
 }
 
 GrnndSample *
-grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole, double *share)
+grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share)
 {
 	const GrnndIndex *ix = store->ix;
 	const GrnLayout *l = &ix->layout;
@@ -137,7 +137,7 @@ grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole, double
 	uint32		bytes = row_bytes(l);
 	uint32		seen = 0;
 
-	for (uint32 i = 0; i < ix->meta.sample_pages && (whole || sample->count < GRNND_ENOUGH_ROWS); i++)
+	for (uint32 i = 0; i < ix->meta.sample_pages && sample->count < GRNND_ENOUGH_ROWS; i++)
 	{
 		Buffer		buffer = grnnd_store_read(store, ix->meta.sample_block + i, GRNND_SAMPLE);
 		Page		page = BufferGetPage(buffer);
@@ -145,18 +145,17 @@ grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, bool whole, double
 		uint32		rows;
 
 		check_rows(store->index, ix, buffer);
-		rows = Min(*rows_on(page), GRNND_SAMPLE_ROWS - sample->count - sample->nfailing);
+		rows = Min(*rows_on(page), GRNND_SAMPLE_ROWS - sample->count);
 		sig = get_row(l, page, 0).sig;
 		for (uint32 j = 0; j < rows; j++, sig += bytes)
 		{
-			bool		passes = grn_sig_passes(filter, sig);
 			GrnEdge		row;
 
-			if (!passes && !whole)
+			if (!grn_sig_passes(filter, sig))
 				continue;
 			row = get_row(l, page, j);
 			if (row.id < GRN_MAX_NODES)
-				set_row(l, sample, passes ? sample->count++ : GRNND_SAMPLE_ROWS - ++sample->nfailing, &row);
+				set_row(l, sample, sample->count++, &row);
 		}
 		seen += rows;
 		UnlockReleaseBuffer(buffer);

@@ -136,7 +136,6 @@ typedef struct Shape
 	double		stored;			/* the same of a record's vector */
 	double		reads;			/* rows of the table that a scan reads for each that it returns */
 	List	   *filter;			/* conditions that a scan tests though they are no index clauses */
-	double		elements_share; /* of the rows, on the shortest list of an array's elements */
 } Shape;
 
 /* Returns the conditions of the plan's filter that the index tests too (scan_quals.c). */
@@ -161,74 +160,6 @@ tested_filter(Relation index, const IndexPath *path)
 	return tested;
 }
 
-/*
- * Returns the share of the rows on the lists that serve a condition on an array column; 1: no
- * lists. For an array that must contain several elements the list of the rarest element is read.
- * The n elements are taken to be equally frequent and independent: each has the share to the power
- * 1 / n.
- */
-static double
-elements_share(PlannerInfo *root, const GrnndAttr *attr, const GrnSigBook *book, const IndexOptInfo *info,
-			   const IndexClause * clause)
-{
-	const OpExpr *op = (const OpExpr *) ((RestrictInfo *) linitial(clause->indexquals))->clause;
-	bool		contains;
-	bool		all = true;
-	bool		any = false;
-	uint32		n = 1;
-	Node	   *value;
-	double		share;
-
-	if (!IsA(op, OpExpr))
-		return 1;
-	contains = get_op_opfamily_strategy(op->opno, info->opfamily[clause->indexcol]) == GRNND_CONTAINS_STRATEGY;
-	value = estimate_expression_value(root, lsecond(op->args));
-	if (IsA(value, Const) && !((Const *) value)->constisnull)
-	{
-		int64		key;
-		uint16	   *classes = grnnd_element_classes(attr, ((Const *) value)->constvalue, &n, &key);
-
-		for (uint32 i = 0; i < n; i++)
-		{
-			uint32		rank;
-			bool		listed = grnnd_class_rank(book, classes[i], &rank);
-
-			all &= listed;
-			any |= listed;
-		}
-		if (n == 0 || !(contains ? any : all))
-			return 1;
-	}
-	share = clause_selectivity(root, (Node *) clause->rinfo, (int) info->rel->relid, JOIN_INNER, NULL);
-	return contains ? pow(share, 1.0 / n) : share;
-}
-
-/* Returns the least share over all array columns; 1: no lists serve. */
-static double
-least_elements_share(PlannerInfo *root, Relation rel, const GrnndIndex *ix, const IndexPath *path)
-{
-	double		share = 1;
-	ListCell   *lc;
-
-	foreach(lc, path->indexclauses)
-	{
-		const		IndexClause *clause = lfirst(lc);
-		const GrnndAttr *attr;
-		GrnSigBook	book;
-
-		if (clause->indexcol == 0)
-			continue;
-		attr = &ix->attrs->attr[clause->indexcol - 1];
-		if (attr->type->kind != GRNND_ATTR_ARRAY)
-			continue;
-		/* a copy, because the calls below may load another index */
-		book = grnnd_index(rel)->books[clause->indexcol - 1];
-		if (book.ordered == GRN_BOOK_ELEMENTS)
-			share = Min(share, elements_share(root, attr, &book, path->indexinfo, clause));
-	}
-	return share;
-}
-
 static Shape
 index_shape(PlannerInfo *root, const IndexPath *path)
 {
@@ -241,14 +172,9 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 		.pages = Max(info->pages, 1),
 		.degree = GRN_MIN_DEGREE,
 		.codes = true,
-		.elements_share = 1,
 		.expansions = 3.5,
 		.beam = 1,
-		.span = 1,
-		.bytes = 0,
-		.dim = 0,
-		.numbers = 0,
-		.stored = 0
+		.span = 1
 	};
 
 	/* an index that exists only in an advisor's head */
@@ -274,8 +200,6 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 		shape.reads = grn_form(ix->layout.form)->reads;
 	}
 	shape.filter = tested_filter(rel, path);
-	if (shape.lists)
-		shape.elements_share = least_elements_share(root, rel, ix, path);
 	index_close(rel, NoLock);
 	return shape;
 }
@@ -447,40 +371,15 @@ wants_no_vector(const IndexPath *path)
 	return false;
 }
 
-/* Is the operator equality of some filter column, either way round? */
+/* Does one value of filter column `column` pass an index clause, or some single values? */
 static bool
-is_equality(const IndexOptInfo *info, Oid op)
+is_equality(const IndexOptInfo *info, int column, const IndexClause * clause)
 {
-	for (int i = 1; i < info->nkeycolumns; i++)
-		if (get_op_opfamily_strategy(op, info->opfamily[i]) == GRNND_EQUAL_STRATEGY ||
-			get_op_opfamily_strategy(get_commutator(op), info->opfamily[i]) == GRNND_EQUAL_STRATEGY)
-			return true;
-	return false;
-}
+	const Node *node = (const Node *) ((const RestrictInfo *) linitial(clause->indexquals))->clause;
+	Oid			op = IsA(node, OpExpr) ? ((const OpExpr *) node)->opno
+		: IsA(node, ScalarArrayOpExpr) ? ((const ScalarArrayOpExpr *) node)->opno : InvalidOid;
 
-/* Is the operator a comparison in the order of a filter column's values? */
-static bool
-is_range(const IndexOptInfo *info, int column, Oid op)
-{
-	int			strategy = get_op_opfamily_strategy(op, info->opfamily[column]);
-
-	if (strategy == 0)
-		strategy = get_op_opfamily_strategy(get_commutator(op), info->opfamily[column]);
-	return strategy == GRNND_LESS_STRATEGY || strategy == GRNND_LESS_EQUAL_STRATEGY ||
-		strategy == GRNND_GREATER_EQUAL_STRATEGY || strategy == GRNND_GREATER_STRATEGY;
-}
-
-/* Is there a list of the rows for which one condition is true? */
-static bool
-is_listed(const IndexOptInfo *info, const Node *node)
-{
-	if (IsA(node, NullTest))
-		return ((const NullTest *) node)->nulltesttype == IS_NULL;
-	if (IsA(node, OpExpr))
-		return is_equality(info, ((const OpExpr *) node)->opno);
-	if (IsA(node, ScalarArrayOpExpr))
-		return is_equality(info, ((const ScalarArrayOpExpr *) node)->opno);
-	return true;				/* a boolean column */
+	return !OidIsValid(op) || get_op_opfamily_strategy(op, info->opfamily[column]) == GRNND_EQUAL_STRATEGY;
 }
 
 /* Takes the lists of a share of the rows in place of *least if they cost less. */
@@ -498,8 +397,8 @@ take_cheaper(const Shape *shape, GrnndAttrKind kind, double share, GrnndListSize
 }
 
 /*
- * Finds the lists with the least cost: of one condition, or of all ranges of a column.  Returns
- * false if no list serves.
+ * Finds the lists with the least cost: of a condition of the filter, or of all conditions on a
+ * column.  Returns false if no list serves.
  */
 static bool
 least_list(PlannerInfo *root, const IndexPath *path, const Shape *shape, GrnndListSize *least)
@@ -511,35 +410,26 @@ least_list(PlannerInfo *root, const IndexPath *path, const Shape *shape, GrnndLi
 
 	if (!shape->lists)
 		return false;
-	take_cheaper(shape, GRNND_ATTR_ARRAY, shape->elements_share, least, &cost);
 	foreach(lc, shape->filter)
-	{
-		RestrictInfo *rinfo = lfirst(lc);
-
-		if (is_listed(info, (Node *) rinfo->clause))
-			take_cheaper(shape, GRNND_ATTR_ORDER, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL),
-						 least, &cost);
-	}
+		take_cheaper(shape, GRNND_ATTR_ORDER, clause_selectivity(root, lfirst(lc), relid, JOIN_INNER, NULL),
+					 least, &cost);
 	for (int i = 1; i < info->nkeycolumns; i++)
 	{
-		List	   *ranges = NIL;
+		List	   *conditions = NIL;
+		GrnndAttrKind kind = GRNND_ATTR_ORDER;
 
 		foreach(lc, path->indexclauses)
 		{
 			const		IndexClause *clause = lfirst(lc);
-			RestrictInfo *rinfo = clause->rinfo;
 
 			if (clause->indexcol != i)
 				continue;
-			if (is_listed(info, (Node *) rinfo->clause))
-				take_cheaper(shape, GRNND_ATTR_ORDER, clause_selectivity(root, (Node *) rinfo, relid, JOIN_INNER, NULL),
-							 least, &cost);
-			else if (IsA(rinfo->clause, OpExpr) &&
-					 is_range(info, i, ((OpExpr *) rinfo->clause)->opno))
-				ranges = lappend(ranges, rinfo);
+			conditions = lappend(conditions, clause->rinfo);
+			if (!is_equality(info, i, clause))
+				kind = GRNND_ATTR_ARRAY;
 		}
-		if (ranges != NIL)
-			take_cheaper(shape, GRNND_ATTR_ARRAY, clauselist_selectivity(root, ranges, relid, JOIN_INNER, NULL),
+		if (conditions != NIL)
+			take_cheaper(shape, kind, clauselist_selectivity(root, conditions, relid, JOIN_INNER, NULL),
 						 least, &cost);
 	}
 	return cost < get_float8_infinity();
@@ -562,14 +452,14 @@ filtered_visits(PlannerInfo *root, const IndexPath *path, const Shape *shape, co
 	double		wide = known_width(root, path, shape) * shape->beam;
 	double		expansions = shape->expansions * shape->beam;
 	double		rest = grnnd_all_rows_cost(ix, shape->rows);
-	SearchVisits graph = {.first = Min(grnnd_graph_cost(ef, share, share), rest)};
+	SearchVisits graph = {.first = Min(grnnd_graph_cost(ef, share), rest)};
 	SearchVisits list = {.first = get_float8_infinity()};
 	GrnndListSize size;
 
 	if (wide > 0)
-		graph.row = (Min(grnnd_graph_cost(wide, share, share), rest) - graph.first) / root->limit_tuples;
+		graph.row = (Min(grnnd_graph_cost(wide, share), rest) - graph.first) / root->limit_tuples;
 	else
-		graph.row = all->row + expansions * (grnnd_graph_visits(1, share, share) - grnnd_graph_visits(1, 1, 1));
+		graph.row = all->row + expansions * (grnnd_graph_visits(1, share) - grnnd_graph_visits(1, 1));
 	if (least_list(root, path, shape, &size))
 	{
 		GrnndListWork work = grnnd_list_work(ix, size, 1, ef);
@@ -581,7 +471,7 @@ filtered_visits(PlannerInfo *root, const IndexPath *path, const Shape *shape, co
 		else
 			list.row = expansions * grnnd_list_visit_cost(&ix->layout);
 	}
-	return grnnd_cheapest_way(graph.first, list.first, rest) == GRNND_WAY_LIST ? list : graph;
+	return list.first <= graph.first ? list : graph;
 }
 
 void

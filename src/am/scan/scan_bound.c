@@ -34,7 +34,7 @@ grnnd_take_query(IndexScanDesc scan)
 }
 
 double
-grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double errors)
+grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool bound)
 {
 	const GrnMetricInfo *metric = so->ix->key.metric;
 	const GrnFormInfo *form = grn_form(so->ix->layout.form);
@@ -46,32 +46,16 @@ grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, double
 		.dim = form->sparse ? SPARSEVEC_ELEMENTS : so->ix->meta.dim
 	};
 
-	if (errors == 0)
+	if (!bound)
 		return metric->value(f->distance);
 	/* the distance overflowed: the executor sums in another order and may get any value */
 	if (!isfinite(f->distance))
 		return -get_float8_infinity();
 	if (form->deviations > 0)
 		b.error *= Min(1, form->deviations / sqrt(b.dim));
-	b.error *= so->query.share * errors;
+	b.error *= so->query.share;
 	if (form->rotated || (form->sparse && grn_compares_by_product(metric->comparison) &&
 						  !grn_compares_products(metric->comparison)))
 		b.across = f->error;
 	return metric->bound(&b);
-}
-
-/*
- * Share of the error that is subtracted from the value of a node without rows.  An inexact value
- * is a lower bound, and the row is read when the result reaches the heap's top (rerank.c).  The
- * row of a node that fails the filter is never read.  By its lower bound such a node would come
- * before nearer rows, and the search would go on as if it had returned a row.  This share is a
- * heuristic: with it, recall on long sparsevec rows is no less than without a filter.  With half
- * of 20,000 rows passing, scans make 4,047 visits instead of 10,963 with the whole error
- * (test/bench/types/results.md, test/bench/decisions.md).
- */
-#define EMPTY_NODE_ERROR_SHARE 0.15
-double
-grnnd_waiting_value(const GrnndScan *so, const ScanCandidate *r, const GrnFound *f, double norm)
-{
-	return grnnd_operator_value(so, f, norm, r->exact ? 0 : grnnd_is_empty(r) ? EMPTY_NODE_ERROR_SHARE : 1);
 }

@@ -108,56 +108,6 @@ search_list(IndexScanDesc scan, const GrnSearchParams *graph)
 
 /* ---- the ways ---- */
 
-/*
- * Returns the share of rows near the query that pass, by the NEAR rows of the sample that are
- * nearest to the query, or the share of all rows if the two shares differ little.  A filter may
- * select the topic of the query, or the opposite.  If a tenth of the rows passes at random, the
- * share near the query is out of bounds for one query in 20.  With NEAR 32 and 128 recall is the
- * same and the ways are the same (20,000 rows, of which a tenth and .7 pass in one region).  Half
- * and twice of both bounds change no visit by filters that 1 to 30% of 20,000 sentences and image
- * patches pass at random, or that a tenth in one region pass.
- */
-#define NEAR 64
-#define LEAST_NEAR 0.4
-#define MOST_NEAR 2
-static double
-share_near(const GrnSearch *search, const GrnndSample *sample, uint32 code_bytes, double share)
-{
-	uint32		nearest[NEAR];	/* [n] ascending ordinals of estimates, the last bit: passes */
-	float		estimates[GRNND_SAMPLE_ROWS];
-	uint32		failing = GRNND_SAMPLE_ROWS - sample->nfailing;
-	uint32		n = 0;
-	uint32		passing = 0;
-
-	grn_estimate(grn_search_code_query(search), sample->codes, sample->factors, sample->count, estimates);
-	grn_estimate(grn_search_code_query(search), sample->codes + (Size) failing * code_bytes,
-				 sample->factors + failing, sample->nfailing, estimates + failing);
-	for (uint32 i = 0; i < GRNND_SAMPLE_ROWS; i++)
-	{
-		uint32		ordinal;
-		uint32		at = 0;
-
-		if (i == sample->count)
-			i = failing;
-		if (i == GRNND_SAMPLE_ROWS)
-			break;
-		ordinal = (grn_ordinal(estimates[i]) & ~UINT32_C(1)) | (i < sample->count);
-		if (n == NEAR && ordinal >= nearest[n - 1])
-			continue;
-		/* compilers vectorize a loop without branches */
-		for (uint32 k = 0; k < n; k++)
-			at += nearest[k] < ordinal;
-		n = Min(n + 1, NEAR);
-		memmove(nearest + at + 1, nearest + at, (n - 1 - at) * sizeof(uint32));
-		nearest[at] = ordinal;
-	}
-	for (uint32 i = 0; i < n; i++)
-		passing += nearest[i] & 1;
-	if (passing >= LEAST_NEAR * share * n && passing <= MOST_NEAR * share * n + 1)
-		return share;
-	return passing > share * n ? Max(share, (passing + 0.5) / (n + 1)) : Min(share, (passing + 0.5) / (n + 1));
-}
-
 GrnSearch *
 grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 {
@@ -167,7 +117,6 @@ grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 	GrnSearch  *list = NULL;
 	double		ef = candidates(so);
 	double		listed;
-	double		share;
 	double		graph;
 
 	/* signatures cannot test the filter */
@@ -183,41 +132,25 @@ grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 	choose_list(scan);
 	listed = (so->list.work.rows + 1) / (so->store.id_limit + 1.0);
 	/* the graph is no cheaper whatever the sample says, and reading the sample costs some pages */
-	if (so->list.work.cost <= grnnd_graph_cost(ef, 1, 1) && (list = search_list(scan, params)) != NULL)
+	if (so->list.work.cost <= grnnd_graph_cost(ef, 1) && (list = search_list(scan, params)) != NULL)
 		return list;
-	/* an upper bound of the share; the passing rows may be far from the query */
-	graph = grnnd_graph_cost(ef, Min(SIGNATURES_ERR * listed, 1), 0);
-	sample = grnnd_pick_sample(&so->store, &so->filter->base, so->list.work.cost <= graph,
-							   &params->share);
+	sample = grnnd_pick_sample(&so->store, &so->filter->base, &params->share);
 	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
 		params->share = listed;
-	graph = grnnd_graph_cost(ef, params->share, params->share);
-	if (so->list.listed.n == 0 && most_visits > 0 &&
-		grnnd_cheapest_way(graph, so->list.work.cost, (double) most_visits) == GRNND_WAY_REST)
+	graph = grnnd_graph_cost(ef, params->share);
+	if (so->list.listed.n == 0 && most_visits > 0 && graph > (double) most_visits)
 		return NULL;
-	share = params->share;
 	params->share *= so->set.share;
 	so->list.graph = *params;
+	if (so->list.work.cost <= graph && (list = search_list(scan, params)) != NULL)
+		return list;
 	params->max_visits = most_visits > 0 ? most_visits : params->max_visits;
 	search = grn_search_begin(params, &so->store.base, so->query.q);
-	if (sample->nfailing > 0)
-		graph = grnnd_graph_cost(ef, share, share_near(search, sample, so->ix->layout.code_bytes, share));
-	if (grnnd_cheapest_way(graph, so->list.work.cost, get_float8_infinity()) == GRNND_WAY_LIST)
-	{
-		so->list.graph.code_query = grn_search_code_query(search);
-		list = search_list(scan, &so->list.graph);
-		so->list.graph.code_query = NULL;
-	}
-	if (list != NULL)
-		grn_search_end(search);
-	else
-	{
-		so->search.way = GRNND_WAY_GRAPH;
-		grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->count);
-	}
+	so->search.way = GRNND_WAY_GRAPH;
+	grn_search_sample(search, sample->ids, sample->codes, sample->factors, sample->count);
 	pfree(sample->codes);
 	pfree(sample);
-	return list != NULL ? list : search;
+	return search;
 }
 
 bool

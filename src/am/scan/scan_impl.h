@@ -407,15 +407,11 @@ extern void grnnd_note_set_row(GrnndScan *so, const ItemPointerData *tid);
 /* Fills so->query.  Returns false if no distance to the query has an order. */
 extern bool grnnd_take_query(IndexScanDesc scan);
 /*
- * The operator's value of a found node, or a lower bound.
- *
- * errors = 1: a lower bound of pgvector's value, by the triangle inequality and the rounding of
- * sums, and by the form's rounding error if the stored vector is not exact (f->error > 0).  errors
- * < 1: a bound with errors of stored vectors scaled by this share.  errors = 0: the value of the
- * stored vector.  norm: the stored vector's norm (inner product).
+ * The operator's value of a found node's stored vector.  bound: a lower bound of pgvector's value
+ * instead, by the triangle inequality and the rounding of sums, and by the form's rounding error if
+ * the stored vector is not exact (f->error > 0).  norm: the stored vector's norm (inner product).
  */
-extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm,
-								   double errors);
+extern double grnnd_operator_value(const GrnndScan *so, const GrnFound *f, double norm, bool bound);
 
 /* Does the scan have no row of this node to return? */
 static inline bool
@@ -423,10 +419,6 @@ grnnd_is_empty(const ScanCandidate *r)
 {
 	return r->ntids == 0 && r->next == GRN_INVALID_ID;
 }
-
-/* The value by which a found node waits: the operator's value, or a bound. */
-extern double grnnd_waiting_value(const GrnndScan *so, const ScanCandidate *r, const GrnFound *f,
-								  double norm);
 
 /* ---- scan_threshold.c ---- */
 

@@ -113,7 +113,7 @@ sort_row(IndexScanDesc scan, const RestRow *row)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	bool		exact = row->found.error == 0 && scan->numberOfOrderBys == 1;
-	double		value = grnnd_operator_value(so, &row->found, row->norm, exact ? 0 : 1);
+	double		value = grnnd_operator_value(so, &row->found, row->norm, !exact);
 	bool		late = so->rerank == NULL && so->asked.iterative == GRNND_ITERATIVE_STRICT &&
 		value < so->results.last;
 

@@ -267,10 +267,11 @@ add_results(IndexScanDesc scan, uint32 n)
 		r->version = f->version;
 		r->ntids = f->ntids;
 		r->next = f->next;
-		r->value = grnnd_waiting_value(so, r, f, r->exact ? 0 : sqrt(f->norm2));
+		/* the row of a node that fails a filter is not read, so its bound would stay */
+		r->value = grnnd_operator_value(so, f, sqrt(f->norm2), !r->exact && !grnnd_is_empty(r));
 		r->least = r->value;
 		if ((r->exact || grnnd_is_empty(r)) && grnnd_has_threshold(so))
-			r->least = grnnd_operator_value(so, f, sqrt(f->norm2), 1);
+			r->least = grnnd_operator_value(so, f, sqrt(f->norm2), true);
 		so->search.nempty += grnnd_is_empty(r);
 		r->tids = tids;
 		memcpy(tids, grn_search_tids(so->search.run) + (Size) f->tids * GRN_TID_BYTES, bytes);
