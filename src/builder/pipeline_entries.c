@@ -15,15 +15,6 @@
  * 16 (20,000 sentences, patches of images, and rows in tight clusters).
  */
 #define ENTRY_TRIES 8
-#define FEW_VERTICES 1024		/* with at most this many vertices the same vertex is often drawn
-								 * again */
-
-/* Distance from a vertex to the nearest of the first `entries` entries. */
-typedef struct Apart
-{
-	float		nearest;
-	uint32_t	entries;
-} Apart;
 
 static float
 vertex_length(const GrnPipeline *p, uint32_t v)
@@ -70,7 +61,6 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 {
 	GrnBuildResult *r = p->result;
 	uint32_t	m = (uint32_t) p->rows.n;
-	Apart		known[FEW_VERTICES] = {{0}};
 
 	grn_pipeline_sample_rows(p, true);
 	r->nentries = 0;
@@ -90,21 +80,15 @@ grn_pipeline_choose_entries(GrnPipeline *p)
 		{
 			uint32_t	v = (uint32_t) (grn_random(p->build->spec->params.seed, UINT64_C(0x656E7472),
 												   r->nentries * ENTRY_TRIES + try) % m);
-			Apart		drawn = {0};
-			Apart	   *apart = m <= FEW_VERTICES ? &known[v] : &drawn;
+			float		nearest = INFINITY;
 
-			for (; apart->entries < r->nentries; apart->entries++)
-			{
-				float		d = grn_row_distance(&p->rows, grn_row(&p->rows, v),
-												 grn_row(&p->rows, r->entries[apart->entries]));
-
-				if (apart->entries == 0 || d < apart->nearest)
-					apart->nearest = d;
-			}
+			for (uint32_t e = 0; e < r->nentries; e++)
+				nearest = fminf(nearest, grn_row_distance(&p->rows, grn_row(&p->rows, v),
+														  grn_row(&p->rows, r->entries[e])));
 			/* Rows are distinct, so only the entry itself has distance 0. */
-			if (apart->nearest > best_distance)
+			if (nearest > best_distance)
 			{
-				best_distance = apart->nearest;
+				best_distance = nearest;
 				best = v;
 			}
 		}

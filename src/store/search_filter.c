@@ -35,17 +35,6 @@
  */
 #define FAILING_BOUND 0.4
 /*
- * If the filter is correlated with the vectors, a passing node has more passing neighbors than
- * average, and passing nodes alone lead the search on.  At the same recall a part of a tenth of ef
- * then takes 5% fewer visits than 2/5: measured on 20,000 sentences and a filter that passes half
- * of the rows, some of 20 clusters.
- */
-#define SHARING_BOUND 0.1
-#define SHARING 1.4				/* ratio of passing neighbors to passing rows; below this ratio the
-								 * bound is interpolated */
-#define SHARING_PRIOR 100		/* weight of the prior: neighbors that pass at the rate of all rows */
-
-/*
  * Number of candidates to prefetch, from the list and from the heap's top three, by distance.  On
  * 300,000 SIFT descriptors this prefetches 1.1 to 1.2 times the records that get visited.  While
  * visits wait for a disk, the search prefetches the heap's top beside the list's window.
@@ -149,27 +138,15 @@ grn_offer_failing(GrnSearch *s, Key key)
 
 /*
  * Failing candidates beyond this bound are not expanded by this run.  The bound falls during a
- * run, except when a node leaves the list or fewer neighbors pass than before.  nearest_failing()
- * then brings back the candidates in `far`.
+ * run, except when a node leaves the list.  nearest_failing() then brings back the candidates in
+ * `far`.
  */
 static Key
 failing_bound(const GrnSearch *s)
 {
-	const Failing *f = &s->failing;
-	double		prior = s->p.share * SHARING_PRIOR;
-	double		times;
-	double		part;
-
 	if (s->list.n < s->list.room)
 		return UINT64_MAX;
-	times = ((double) f->npassing + prior) / (s->p.share * (double) f->nshown + prior);
-	part = FAILING_BOUND - (FAILING_BOUND - SHARING_BOUND) * (times - 1) / (SHARING - 1);
-	/* a share of 0 makes `part` NaN */
-	if (!(part < FAILING_BOUND))
-		part = FAILING_BOUND;
-	else if (part < SHARING_BOUND)
-		part = SHARING_BOUND;
-	return s->list.keys[(uint32_t) (part * s->list.room)] | KEY_EXPANDED;
+	return s->list.keys[(uint32_t) (FAILING_BOUND * s->list.room)] | KEY_EXPANDED;
 }
 
 /* Moves the candidates in `far` into the heap. */
@@ -392,9 +369,6 @@ expand(GrnSearch *s, Key key, bool listed)
 		s->failing.dry_at_least = s->failing.dry;
 		if (!listed)
 			grn_list_found(s, key);
-		for (uint32_t i = 0; i < s->visit.count; i++)
-			s->failing.npassing += s->visit.passing[i];
-		s->failing.nshown += s->visit.count;
 		offer_neighbors(s);
 	}
 	else

@@ -148,8 +148,6 @@ typedef struct Failing
 	uint32_t	dry_limit;
 	IdSet		tested;			/* nodes whose rows are not in the filter's set */
 	uint64_t	tests;			/* of rows' addresses, beside visits */
-	uint64_t	nshown;			/* neighbors of visited nodes that passed */
-	uint64_t	npassing;		/* neighbors counted by nshown whose signatures pass */
 	uint64_t	nright;			/* visited nodes that passed */
 	uint64_t	nwrong;			/* visited nodes that failed although their signatures passed */
 } Failing;
