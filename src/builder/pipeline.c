@@ -311,30 +311,6 @@ number_by_rank(GrnPipeline *p)
 	p->rows.order = p->distinct;
 }
 
-/* Marks by row the first of each set of equal rows. */
-static void
-mark_first_range(void *arg, int worker, size_t begin, size_t end)
-{
-	GrnPipeline *p = arg;
-	uint32_t   *number = (uint32_t *) p->work.scratch;
-
-	(void) worker;
-	for (size_t r = begin; r < end; r++)
-		number[p->order[r]] = p->vertex_of_rank[r] == r;
-}
-
-/* Replaces the first rank of an equal row in vertex_of_rank[] by the row's number. */
-static void
-number_from_row_range(void *arg, int worker, size_t begin, size_t end)
-{
-	GrnPipeline *p = arg;
-	const uint32_t *number = (const uint32_t *) p->work.scratch;
-
-	(void) worker;
-	for (size_t r = begin; r < end; r++)
-		p->vertex_of_rank[r] = number[p->order[p->vertex_of_rank[r]]];
-}
-
 /* Numbers the vertices by row, so that rows are copied to a GPU in large pieces. */
 static void
 number_by_row(GrnPipeline *p)
@@ -349,7 +325,8 @@ number_by_row(GrnPipeline *p)
 		p->rows.order = NULL;
 		return;
 	}
-	p->parallel->run(p->parallel, b->n, GRN_GRAIN, mark_first_range, p);
+	for (uint64_t r = 0; r < b->n; r++)
+		number[p->order[r]] = p->vertex_of_rank[r] == r;
 	for (uint64_t row = 0; row < b->n; row++)
 	{
 		if (number[row])
@@ -358,7 +335,8 @@ number_by_row(GrnPipeline *p)
 			number[row] = m++;
 		}
 	}
-	p->parallel->run(p->parallel, b->n, GRN_GRAIN, number_from_row_range, p);
+	for (uint64_t r = 0; r < b->n; r++)
+		p->vertex_of_rank[r] = number[p->order[p->vertex_of_rank[r]]];
 	p->rows.order = p->distinct;
 }
 

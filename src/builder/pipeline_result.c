@@ -3,7 +3,6 @@
  */
 #include "builder/pipeline_impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "memory/memory.h"
@@ -106,70 +105,8 @@ write_rows_range(void *arg, int worker, size_t begin, size_t end)
 	}
 }
 
-/* ---- tables with equal rows ---- */
-
-static void
-count_rows_range(void *arg, int worker, size_t begin, size_t end)
-{
-	GrnPipeline *p = arg;
-	uint32_t   *start = p->out.row_start;
-
-	(void) worker;
-	for (size_t r = begin; r < end; r++)
-		__atomic_fetch_add(&start[p->position[p->vertex_of_rank[r]]], 1, __ATOMIC_RELAXED);
-}
-
-/* Writes the ranks of each node in any order.  start[] of a node becomes the end of its ranks. */
-static void
-place_ranks_range(void *arg, int worker, size_t begin, size_t end)
-{
-	GrnPipeline *p = arg;
-	uint32_t   *start = p->out.row_start;
-	uint32_t   *rows = p->out.rows;
-
-	(void) worker;
-	for (size_t r = begin; r < end; r++)
-	{
-		uint32_t   *at = &start[p->position[p->vertex_of_rank[r]]];
-
-		rows[__atomic_fetch_add(at, 1, __ATOMIC_RELAXED)] = (uint32_t) r;
-	}
-}
-
-static int
-compare_ranks(const void *a, const void *b)
-{
-	uint32_t	x = *(const uint32_t *) a;
-	uint32_t	y = *(const uint32_t *) b;
-
-	return (x > y) - (x < y);
-}
-
-/* Sorts the ranks of nodes [begin, end), whose ends are in start[], and replaces ranks by rows. */
-static void
-order_rows_range(void *arg, int worker, size_t begin, size_t end)
-{
-	GrnPipeline *p = arg;
-	const uint32_t *ends = p->out.row_start;
-	uint32_t   *rows = p->out.rows;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-	{
-		uint32_t	first = i == 0 ? 0 : ends[i - 1];
-		uint32_t	n = ends[i] - first;
-
-		if (n > 1)
-			qsort(rows + first, n, sizeof(uint32_t), compare_ranks);
-		for (uint32_t j = 0; j < n; j++)
-			rows[first + j] = p->build->order[rows[first + j]];
-	}
-}
-
 /*
- * Writes row_start and rows of the result by a counting sort of the ranks by node.  Without equal
- * rows no counting is needed.  Nodes are in random order, so each access is a random read of
- * memory, and all threads share the work.
+ * Writes row_start and rows of the result, with equal rows by a counting sort of the ranks by node.
  */
 void
 grn_pipeline_write_rows(GrnPipeline *p)
@@ -185,7 +122,8 @@ grn_pipeline_write_rows(GrnPipeline *p)
 		return;
 	}
 	memset(start, 0, (m + 1) * sizeof(*start));
-	p->parallel->run(p->parallel, b->n, GRN_GRAIN, count_rows_range, p);
+	for (uint64_t r = 0; r < b->n; r++)
+		start[p->position[p->vertex_of_rank[r]]]++;
 	for (uint64_t i = 0, sum = 0; i < m; i++)
 	{
 		uint32_t	count = start[i];
@@ -193,8 +131,9 @@ grn_pipeline_write_rows(GrnPipeline *p)
 		start[i] = (uint32_t) sum;
 		sum += count;
 	}
-	p->parallel->run(p->parallel, b->n, GRN_GRAIN, place_ranks_range, p);
-	p->parallel->run(p->parallel, m, GRN_GRAIN, order_rows_range, p);
+	/* The start of each node becomes the node's end. */
+	for (uint64_t r = 0; r < b->n; r++)
+		p->out.rows[start[p->position[p->vertex_of_rank[r]]]++] = b->order[r];
 	memmove(start + 1, start, m * sizeof(*start));
 	start[0] = 0;
 }

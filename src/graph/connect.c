@@ -37,6 +37,12 @@ grn_connect_bytes(size_t n)
 	return GRN_REACH_WORDS(n) * sizeof(uint64_t) + 2 * n * sizeof(uint32_t);
 }
 
+static inline bool
+is_reached(const uint64_t *reached, uint32_t v)
+{
+	return reached[v / 64] >> v % 64 & 1;
+}
+
 static float
 distance(const Connect *c, uint32_t a, uint32_t b)
 {
@@ -50,7 +56,7 @@ reached_neighbor(const Connect *c, uint32_t x)
 	const uint32_t *ids = c->graph->ids + (size_t) x * c->graph->degree;
 
 	for (uint32_t i = 0; i < c->graph->counts[x]; i++)
-		if (grn_is_reached(c->reached, ids[i]))
+		if (is_reached(c->reached, ids[i]))
 			return ids[i];
 	return GRN_INVALID_ID;
 }
@@ -88,7 +94,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		if (c->reached[x / 64] == UINT64_MAX)	/* all 64 are reached */
 			x |= 63;
-		else if (!grn_is_reached(c->reached, x) && reached_neighbor(c, x) == GRN_INVALID_ID)
+		else if (!is_reached(c->reached, x) && reached_neighbor(c, x) == GRN_INVALID_ID)
 			c->near[x] = find_near(c, x);
 	}
 }
@@ -164,23 +170,55 @@ link_from(Connect *c, uint32_t p, uint32_t x)
 	add_edge(c, p, x);
 }
 
+/*
+ * A breadth-first search.  The set has one bit for each vertex, and so fits the processor's caches,
+ * which matters because every edge tests a vertex at a random place of the set.
+ */
 size_t
-grn_reachable(const GrnGraph *graph, uint32_t entry, GrnParallel *parallel, void *workspace)
+grn_reach(const GrnGraph *graph, uint32_t entry, uint64_t *reached, uint32_t *queue)
+{
+	size_t		tail = 1;		/* end of the vertices in the order of discovery */
+
+	reached[entry / 64] |= UINT64_C(1) << entry % 64;
+	queue[0] = entry;
+	for (size_t i = 0; i < tail; i++)
+	{
+		uint32_t	v = queue[i];
+		const uint32_t *ids = graph->ids + (size_t) v * graph->degree;
+
+		if (i + 4 < tail)
+		{
+			const uint32_t *ahead = graph->ids + (size_t) queue[i + 4] * graph->degree;
+
+			__builtin_prefetch(ahead);
+			__builtin_prefetch(ahead + 16);
+		}
+		for (uint32_t j = 0; j < graph->counts[v]; j++)
+			if (!is_reached(reached, ids[j]))
+			{
+				reached[ids[j] / 64] |= UINT64_C(1) << ids[j] % 64;
+				queue[tail++] = ids[j];
+			}
+	}
+	return tail;
+}
+
+size_t
+grn_reachable(const GrnGraph *graph, uint32_t entry, void *workspace)
 {
 	uint64_t   *reached = workspace;
 
 	if (graph->n == 0)
 		return 0;
 	memset(reached, 0, GRN_REACH_WORDS(graph->n) * sizeof(*reached));
-	return grn_reach(graph, parallel, entry, reached,
-					 (uint32_t *) (reached + GRN_REACH_WORDS(graph->n)));
+	return grn_reach(graph, entry, reached, (uint32_t *) (reached + GRN_REACH_WORDS(graph->n)));
 }
 
 size_t
 grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry, GrnParallel *parallel,
 			void *workspace)
 {
-	size_t		nreached = grn_reachable(graph, entry, parallel, workspace);
+	size_t		nreached = grn_reachable(graph, entry, workspace);
 
 	return grn_connect_rest(rows, graph, entry, nreached, parallel, workspace);
 }
@@ -196,22 +234,19 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 		return 0;
 	c.queue = (uint32_t *) (c.reached + GRN_REACH_WORDS(graph->n));
 	c.near = c.queue + graph->n;
-	if (parallel)
-		parallel->run(parallel, GRN_REACH_WORDS(graph->n), SEARCH_GRAIN, search_range, &c);
-	else
-		search_range(&c, 0, 0, GRN_REACH_WORDS(graph->n));
+	parallel->run(parallel, GRN_REACH_WORDS(graph->n), SEARCH_GRAIN, search_range, &c);
 	for (uint32_t x = 0; x < graph->n; x++)
 	{
 		uint32_t	p;
 
 		if (c.reached[x / 64] == UINT64_MAX)
 			x |= 63;
-		if (grn_is_reached(c.reached, x))
+		if (is_reached(c.reached, x))
 			continue;
 		/* A neighbor may have become reached since the search. */
 		p = reached_neighbor(&c, x);
 		link_from(&c, p == GRN_INVALID_ID ? c.near[x] : p, x);
-		grn_reach(graph, NULL, x, c.reached, c.queue);
+		grn_reach(graph, x, c.reached, c.queue);
 		connected++;
 	}
 	return connected;

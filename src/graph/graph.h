@@ -29,54 +29,33 @@ typedef struct GrnGraph
 extern const char *grn_graph_check(const GrnGraph *graph, size_t begin, size_t end,
 								   uint32_t *bad_vertex);
 
-/* reach.c: finds the vertices that an entry reaches. */
+/* connect.c: finds the vertices that an entry reaches, and makes every vertex reachable. */
 
 /* Words of a set of n vertices, one bit for each vertex. */
 #define GRN_REACH_WORDS(n) (((size_t) (n) + 63) / 64)
 
-static inline bool
-grn_is_reached(const uint64_t *reached, uint32_t v)
-{
-	return __atomic_load_n(&reached[v / 64], __ATOMIC_RELAXED) >> v % 64 & 1;
-}
-
-/* Adds v.  Returns false if the set has v already.  Several threads may add vertices at once. */
-static inline bool
-grn_reach_add(uint64_t *reached, uint32_t v)
-{
-	uint64_t	bit = UINT64_C(1) << v % 64;
-
-	return !grn_is_reached(reached, v) &&
-		!(__atomic_fetch_or(&reached[v / 64], bit, __ATOMIC_RELAXED) & bit);
-}
-
 /*
  * Adds to reached [GRN_REACH_WORDS(n)] the entry, which the set must not have, and all vertices
  * that the entry reaches by vertices outside the set.  Returns their number.  queue: [n].
- * parallel may be NULL.
  */
-extern size_t grn_reach(const GrnGraph *graph, GrnParallel *parallel, uint32_t entry,
-						uint64_t *reached, uint32_t *queue);
-
-/* connect.c: makes every vertex of a graph reachable from the entry. */
+extern size_t grn_reach(const GrnGraph *graph, uint32_t entry, uint64_t *reached, uint32_t *queue);
 
 /*
  * Makes every vertex reachable from entry by adding or replacing edges.  The end of a
  * replaced edge remains reachable by another path.  Returns the number of vertices that were
- * not reachable.  parallel may be NULL here and below.  workspace: grn_connect_bytes(n) bytes.
+ * not reachable.  workspace: grn_connect_bytes(n) bytes.
  */
 extern size_t grn_connect_bytes(size_t n);
 extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 						  GrnParallel *parallel, void *workspace);
 /*
- * Does the same if the caller knows the reached vertices: the workspace begins with the set
- * (reach.c) of the nreached vertices that entry reaches.
+ * Does the same if the caller knows the reached vertices: the workspace begins with the set of the
+ * nreached vertices that entry reaches.
  */
 extern size_t grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
 							   size_t nreached, GrnParallel *parallel, void *workspace);
 /* Returns the number of vertices reachable from entry.  workspace: grn_connect_bytes(n) bytes. */
-extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry,
-							GrnParallel *parallel, void *workspace);
+extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry, void *workspace);
 
 /* medoid.c: finds the row in the middle, where searches of a graph start. */
 

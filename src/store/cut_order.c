@@ -3,8 +3,8 @@
  *
  * A cut splits a part of the rows across the direction in which halves of a sample differ most.
  * All rows are cut in two, then each part, as groups of lists are (group.c), but down to pages.
- * First all threads cut all parts together, level by level.  Once parts are small, each thread
- * cuts some parts down to their pages.  A cut depends only on the rows of its part, so the order
+ * Threads take the parts of a level, and once parts are small, each thread cuts some parts down to
+ * their pages.  A cut depends only on the rows of its part, so the order
  * does not depend on the number of threads.
  */
 #include "store/group.h"
@@ -32,7 +32,6 @@ typedef struct PagePart
 {
 	uint32_t	first;
 	uint32_t	end;
-	bool		cuts;			/* the part is cut along the direction; false: all rows are equal */
 } PagePart;
 
 /* A thread's workspace. */
@@ -57,7 +56,6 @@ typedef struct Order
 	PagePart   *parts;			/* the parts of this level, in order */
 	uint32_t	nparts;
 	uint32_t	begun;			/* number of parts cut to pages before the current loop */
-	float	   *directions;		/* [nparts][dim] */
 } Order;
 
 static uint32_t
@@ -83,13 +81,12 @@ load_row(const Order *o, uint32_t node, float *x)
 }
 
 /*
- * Finds the direction w [dim] in which halves of a sample of n rows differ most.  Returns false if
+ * Finds the direction leaf->w in which halves of a sample of n rows differ most.  Returns false if
  * all rows are equal.
  */
 static bool
-find_direction(const Order *o, int worker, uint32_t first, uint32_t n, float *w)
+find_direction(const Order *o, const Leaf *leaf, uint32_t first, uint32_t n)
 {
-	const Leaf *leaf = &o->leaves[worker];
 	const float *sample[GRN_GROUP_SAMPLED];
 	uint32_t	sampled = n < GRN_GROUP_SAMPLED ? n : GRN_GROUP_SAMPLED;
 
@@ -98,20 +95,7 @@ find_direction(const Order *o, int worker, uint32_t first, uint32_t n, float *w)
 		sample[i] = leaf->values + (size_t) i * o->of->dim;
 		load_row(o, o->rows[first + (uint64_t) n * i / sampled].node, leaf->values + (size_t) i * o->of->dim);
 	}
-	return grn_group_apart(sample, sampled, o->of->dim, leaf->sums, w);
-}
-
-/* Computes the positions of n rows along w. */
-static void
-project(const Order *o, int worker, uint32_t first, uint32_t n, const float *w)
-{
-	float	   *x = o->leaves[worker].row;
-
-	for (uint32_t i = first; i < first + n; i++)
-	{
-		load_row(o, o->rows[i].node, x);
-		o->along[i] = grn_dist->ip_f32(w, x, o->of->dim);
-	}
+	return grn_group_apart(sample, sampled, o->of->dim, leaf->sums, leaf->w);
 }
 
 static void
@@ -124,58 +108,32 @@ begin_range(void *arg, int worker, size_t begin, size_t end)
 		o->rows[i] = (GrnGrouped) {(uint32_t) i, 0};
 }
 
+/* Cuts a part in two.  Reads the rows where they are. */
 static void
-direct_range(void *arg, int worker, size_t begin, size_t end)
+cut(const Order *o, int worker, PagePart part)
+{
+	const Leaf *leaf = &o->leaves[worker];
+	uint32_t	first = first_row(o, part.first);
+	uint32_t	n = first_row(o, part.end) - first;
+
+	if (!find_direction(o, leaf, first, n))
+		return;
+	for (uint32_t i = first; i < first + n; i++)
+	{
+		load_row(o, o->rows[i].node, leaf->row);
+		o->along[i] = grn_dist->ip_f32(leaf->w, leaf->row, o->of->dim);
+	}
+	grn_group_select(o->rows + first, o->along + first, n, first_row(o, middle_page(&part)) - first);
+}
+
+/* Cuts parts [begin, end) of the level in two. */
+static void
+cut_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Order	   *o = arg;
 
 	for (size_t i = begin; i < end; i++)
-	{
-		PagePart   *part = &o->parts[i];
-		uint32_t	first = first_row(o, part->first);
-
-		part->cuts = find_direction(o, worker, first, first_row(o, part->end) - first,
-									o->directions + i * o->of->dim);
-	}
-}
-
-/* Computes the positions of rows [begin, end) along the directions of their parts. */
-static void
-project_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Order	   *o = arg;
-	uint32_t	page = (uint32_t) (begin / o->per_page);
-	uint32_t	i = 0;
-
-	for (uint32_t step = o->nparts; step > 0; step /= 2)
-		while (i + step < o->nparts && o->parts[i + step].first <= page)
-			i += step;
-	for (; begin < end; i++)
-	{
-		size_t		stop = first_row(o, o->parts[i].end);
-
-		stop = stop < end ? stop : end;
-		if (o->parts[i].cuts)
-			project(o, worker, (uint32_t) begin, (uint32_t) (stop - begin), o->directions + (size_t) i * o->of->dim);
-		begin = stop;
-	}
-}
-
-static void
-select_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Order	   *o = arg;
-
-	(void) worker;
-	for (size_t i = begin; i < end; i++)
-	{
-		const PagePart *part = &o->parts[i];
-		uint32_t	first = first_row(o, part->first);
-
-		if (part->cuts)
-			grn_group_select(o->rows + first, o->along + first, first_row(o, part->end) - first,
-							 first_row(o, middle_page(part)) - first);
-	}
+		cut(o, worker, o->parts[i]);
 }
 
 /* Cuts a part of at least two pages in two, by rows in the thread's memory. */
@@ -219,8 +177,8 @@ cut_leaf(Order *o, const Leaf *leaf, PagePart part)
 		if (part.end - part.first < 2)
 			continue;
 		cut_in_memory(o, leaf, &part);
-		parts[waiting++] = (PagePart) {middle_page(&part), part.end, false};
-		parts[waiting++] = (PagePart) {part.first, middle_page(&part), false};
+		parts[waiting++] = (PagePart) {middle_page(&part), part.end};
+		parts[waiting++] = (PagePart) {part.first, middle_page(&part)};
 	}
 }
 
@@ -228,8 +186,6 @@ cut_leaf(Order *o, const Leaf *leaf, PagePart part)
 static void
 cut_large(Order *o, int worker, PagePart part)
 {
-	uint32_t	first = first_row(o, part.first);
-	uint32_t	n = first_row(o, part.end) - first;
 	uint32_t	middle = middle_page(&part);
 
 	if (part.end - part.first < 2)
@@ -239,13 +195,9 @@ cut_large(Order *o, int worker, PagePart part)
 		cut_leaf(o, &o->leaves[worker], part);
 		return;
 	}
-	if (find_direction(o, worker, first, n, o->leaves[worker].w))
-	{
-		project(o, worker, first, n, o->leaves[worker].w);
-		grn_group_select(o->rows + first, o->along + first, n, first_row(o, middle) - first);
-	}
-	cut_large(o, worker, (PagePart) {part.first, middle, false});
-	cut_large(o, worker, (PagePart) {middle, part.end, false});
+	cut(o, worker, part);
+	cut_large(o, worker, (PagePart) {part.first, middle});
+	cut_large(o, worker, (PagePart) {middle, part.end});
 }
 
 /* Cuts parts [begin, end) of the loop down to their pages. */
@@ -276,18 +228,14 @@ static void
 cut_parts(Order *o, GrnParallel *parallel)
 {
 	if (!o->of->on_disk || o->nparts >= CELLS)
-	{
-		parallel->run(parallel, o->nparts, 1, direct_range, o);
-		parallel->run(parallel, o->n, GRAIN, project_range, o);
-		parallel->run(parallel, o->nparts, 1, select_range, o);
-	}
+		parallel->run(parallel, o->nparts, 1, cut_range, o);
 	for (uint32_t i = o->nparts; i-- > 0;)
 	{
 		PagePart	part = o->parts[i];
 		uint32_t	middle = middle_page(&part);
 
-		o->parts[2 * i] = (PagePart) {part.first, middle, false};
-		o->parts[2 * i + 1] = (PagePart) {middle, part.end, false};
+		o->parts[2 * i] = (PagePart) {part.first, middle};
+		o->parts[2 * i + 1] = (PagePart) {middle, part.end};
 	}
 	o->nparts *= 2;
 }
@@ -301,7 +249,6 @@ place_leaves(Order *o, GrnArena *a, int nworkers, uint32_t most)
 
 	o->leaves = grn_take(a, (size_t) nworkers, sizeof(*o->leaves));
 	o->parts = grn_take(a, most, sizeof(*o->parts));
-	o->directions = grn_take(a, most * dim, sizeof(float));
 	for (int i = 0; i < nworkers; i++)
 	{
 		Leaf		leaf;
@@ -338,7 +285,7 @@ grn_cut_order(const GrnRows *rows, uint32_t per_page, uint32_t *position, GrnPar
 	a = grn_arena(workspace);
 	o.rows = grn_take(&a, n, sizeof(GrnGrouped));
 	o.along = grn_take(&a, n, sizeof(float));
-	o.parts[0] = (PagePart) {0, pages, false};
+	o.parts[0] = (PagePart) {0, pages};
 	o.nparts = 1;
 	parallel->run(parallel, n, GRAIN, begin_range, &o);
 	while (o.nparts < most)

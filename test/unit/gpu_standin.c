@@ -437,7 +437,7 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count, G
 		return say(err, GRN_GPU_FAILED, "the device has no graph");
 	queue = malloc(gpu->graph.n * sizeof(*queue));
 	memset(reached, 0, GRN_REACH_WORDS(gpu->graph.n) * sizeof(*reached));
-	*count = grn_reach(&gpu->graph, NULL, entry, reached, queue);
+	*count = grn_reach(&gpu->graph, entry, reached, queue);
 	free(queue);
 	return GRN_GPU_OK;
 }

@@ -578,7 +578,7 @@ check_result(const Leader *l, uint32_t n)
 		for (uint32_t j = 0; j < i; j++)
 			CHECK(r->entries[i] != r->entries[j], "entry %u twice", r->entries[i]);
 	}
-	CHECK(grn_reachable(&g, r->entries[0], NULL, work) == r->nodes, "of %u", r->nodes);
+	CHECK(grn_reachable(&g, r->entries[0], work) == r->nodes, "of %u", r->nodes);
 
 	for (uint32_t i = 0; i < n; i++)
 		rank[order[i]] = i;

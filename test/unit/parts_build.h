@@ -118,14 +118,15 @@ check_built(const Data *d, Built *b)
 	const char *what;
 	void	   *work = malloc(grn_connect_bytes(d->rows.n));
 	size_t		connected = 0;
+	GrnParallel alone = {1, unit_run};
 
 	CHECK(b->fine, "%s: %s", b->failure.sqlstate, b->failure.text);
 	if (b->fine)
 	{
 		what = grn_graph_check(&b->graph, 0, b->graph.n, &bad);
 		CHECK(what == NULL, "vertex %u has %s", bad, what);
-		connected = grn_connect(&d->rows, &b->graph, 0, NULL, work);
-		CHECK(grn_reachable(&b->graph, 0, NULL, work) == d->rows.n, "not all reachable");
+		connected = grn_connect(&d->rows, &b->graph, 0, &alone, work);
+		CHECK(grn_reachable(&b->graph, 0, work) == d->rows.n, "not all reachable");
 	}
 	free(work);
 	return connected;
@@ -142,7 +143,7 @@ check_navigable(const Data *d, Built *b)
 	check_built(d, b);
 	grn_make_graph_navigable(grn_metric(GRN_L2), &(GrnPrepared) {0}, &d->rows, &b->graph, 0, asked.seed, grn_pool_parallel(pool));
 	CHECK(grn_graph_check(&b->graph, 0, b->graph.n, &bad) == NULL, "vertex %u", bad);
-	CHECK(grn_reachable(&b->graph, 0, NULL, work) == d->rows.n, "not all reachable");
+	CHECK(grn_reachable(&b->graph, 0, work) == d->rows.n, "not all reachable");
 	free(work);
 	grn_pool_stop(pool);
 }

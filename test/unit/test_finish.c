@@ -88,7 +88,7 @@ test_finish(void)
 		CHECK((way != 1 && way != 5) || grn_gpu_cut_order(job.holder, 6, want, &err) == GRN_GPU_OK, "%s", err.text);
 		grn_finish_begin(&f);
 		connected = grn_finish_connect(&f);
-		CHECK(grn_reachable(&graph, 0, NULL, work) == d.rows.n && (connected > 0) == (way > 0), "%zu connected", connected);
+		CHECK(grn_reachable(&graph, 0, work) == d.rows.n && (connected > 0) == (way > 0), "%zu connected", connected);
 		if (way == 4)
 			grn_finish_abandon(&f);
 		else
