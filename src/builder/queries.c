@@ -25,15 +25,13 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 				 const void *const *of, uint32_t n, int threads)
 {
 	uint32_t	dim = rows->dim;
-	bool		sparse = grn_form(rows->form)->sparse;
 
 	memset(q, 0, sizeof(*q));
 	q->comparison = comparison;
 	q->rows = *rows;
 	q->n = n;
 	q->threads = threads;
-	/* prepared queries of sparse rows are large */
-	q->made_bytes = sparse ? 0 : (grn_query_bytes(comparison, rows->form, dim) + 63) & ~(size_t) 63;
+	q->made_bytes = (grn_query_bytes(comparison, rows->form, dim) + 63) & ~(size_t) 63;
 	q->floats = grn_alloc((size_t) n * dim * sizeof(float));
 	q->nearest = grn_alloc_zeroed((size_t) threads * n, sizeof(GrnLeast));
 	q->made = q->made_bytes > 0 ? grn_alloc(n * q->made_bytes) : NULL;
@@ -44,14 +42,14 @@ grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
 		float	   *x = q->floats + (size_t) i * dim;
 
 		memmove(x, grn_row_query(rows, of[i], x), dim * sizeof(float));
-		q->norm2[i] = sparse ? 0 : grn_dist->ip_f32(x, x, dim);
+		q->norm2[i] = (float) grn_query_norm2(rows->form, x, dim);
 		if (q->made != NULL && !grn_query_make(rows->form, x, dim, q->made + i * q->made_bytes))
 		{
 			grn_free(q->made);
 			q->made = NULL;
 		}
 	}
-	q->by_products = q->made == NULL && !sparse && grn_compares_by_product(comparison);
+	q->by_products = q->made == NULL && grn_compares_by_product(comparison);
 	return true;
 }
 

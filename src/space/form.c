@@ -588,13 +588,8 @@ static const GrnFormInfo forms[] = {
 		.direct = true,
 		.sparse = true,
 		.piece = grn_sparse_piece,
-		.plain = f32_plain,
-		.l2 = grn_sparse_l2,
-		.ip = grn_sparse_ip,
-		.l1 = grn_sparse_l1,
 		.norm2 = grn_sparse_whole_norm2,
-		.normalize = grn_sparse_normalize,
-		.apart = grn_sparse_apart
+		.normalize = grn_sparse_normalize
 	}
 };
 

@@ -97,7 +97,7 @@ typedef struct GrnFormInfo
 	/* the head with which numbers stand for themselves; NULL: the form has no head */
 	const void *own_head;
 	/* Returns |x|^2 of the row that a stored vector stands for.  NULL: computed from the numbers. */
-	double		(*norm2) (const uint8_t *stored);
+	double		(*norm2) (const void *stored);
 	/* Scales a stored vector to length 1.  NULL: the form cannot be scaled. */
 	void		(*normalize) (uint8_t *stored, size_t n, double norm);
 	/*
@@ -108,8 +108,8 @@ typedef struct GrnFormInfo
 	bool		rotated;
 	/*
 	 * The form keeps non-zero elements.  Records, queries and inserts have the stored row itself in
-	 * place of floats; only comparisons may read it.  piece() computes numbers that stand for the
-	 * row in means and cuts.
+	 * place of floats; only prepared queries and grn_between() may read it.  piece() computes
+	 * numbers that stand for the row in means and cuts.
 	 */
 	bool		sparse;
 	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated forms. */
@@ -180,8 +180,8 @@ extern bool grn_pack_bits(const float *x, size_t n, uint8_t *out);
  */
 extern float grn_jaccard(double both, double either);
 /*
- * Returns |stored x|^2 without the elements that a sparse row lost.  The result is infinite or NaN
- * if a number is.
+ * Returns |stored x|^2, of a sparse row with the elements that it lost.  The result is infinite or
+ * NaN if a number is.
  */
 extern float grn_form_norm2(GrnForm form, const void *stored, size_t n);
 /*
@@ -250,6 +250,14 @@ extern bool grn_query_make(GrnForm form, const float *q, size_t n, void *query);
 /* Returns the result of grn_compare() for a prepared query. */
 extern float grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
 							   const void *stored, size_t n);
+
+/*
+ * Writes to out [n] the distances of place x from other places in the space of the graph: squared
+ * L2.  Places of sparse rows are the rows, compared by the metric; by inner product the distance is
+ * the negative product.
+ */
+extern void grn_between(GrnForm form, GrnComparison comparison, const float *x,
+						const float *const *others, size_t n, size_t dim, float *out);
 
 /*
  * rotated.c: stored vectors of 4, 2 or 1 bits for each number of the rotated row.
@@ -322,8 +330,7 @@ extern float grn_rotated_ip(uint32_t bits, const void *query, const uint8_t *sto
 
 typedef struct GrnSparseHead
 {
-	float		scale;			/* an element is scale * value */
-	float		norm2;			/* squared length of the stored elements */
+	float		norm2;			/* squared length of the row, with the elements that are not stored */
 	float		error;			/* length of the elements that are not stored; 0: the row is exact */
 	uint16_t	count;			/* stored elements */
 	uint16_t	wide;			/* 1: columns take 4 bytes */
@@ -350,24 +357,11 @@ extern void grn_sparse_load(const void *row, size_t words, void *out);
 
 /* Returns |x - stored x|, rounded up. */
 extern GRN_EXPORT float grn_sparse_error(const void *row);
+/* Return |x|^2 with the elements that are not stored: by elements, and by the head. */
+extern double grn_sparse_whole_norm2(const void *row);
 extern float grn_sparse_norm2(const void *row);
-/* Returns |x|^2 of the row x, with the elements that are not stored. */
-extern double grn_sparse_whole_norm2(const uint8_t *row);
 /* Scales a row to length 1. */
 extern void grn_sparse_normalize(uint8_t *row, size_t words, double norm);
-
-/*
- * Comparisons of two rows, each of at most `words` words.  All return the same for (a, b) and
- * (b, a), and grn_sparse_l2() returns 0 for equal rows.  Squared distances include the squared
- * errors of both rows.
- */
-extern float grn_sparse_ip(const float *a, const uint8_t *b, size_t words);
-extern float grn_sparse_l2(const float *a, const uint8_t *b, size_t words);
-extern float grn_sparse_l1(const float *a, const uint8_t *b, size_t words);
-extern float grn_sparse_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t words);
-/* The comparison of two rows in the type of the kernels of floats; of products the negative. */
-typedef float (*GrnSparseFn) (const float *a, const float *b, size_t words);
-extern GrnSparseFn grn_sparse_between(GrnComparison comparison);
 
 /*
  * Writes numbers [from, from + n) of a vector that stands for the row in means and cuts.  Each
@@ -375,28 +369,26 @@ extern GrnSparseFn grn_sparse_between(GrnComparison comparison);
  */
 extern void grn_sparse_piece(const uint8_t *row, size_t from, size_t n, float *out);
 
-/* A query for many comparisons: its elements by column. */
+/* A row that is prepared for comparisons with many rows. */
 typedef struct GrnSparseQuery
 {
-	const void *row;			/* the query itself, which the caller keeps */
-	double		norm2;
-	double		lost2;			/* squared length of the elements that are not stored */
-	uint32_t	count;			/* stored elements */
-	uint32_t	columns;		/* numbers in `dense`; 0: the query has wide columns */
-	float		dense[];		/* [columns + 1], the last is 0 */
+	const void *row;			/* the row itself, which the caller keeps */
+	double		norm2;			/* squared length of the stored elements */
+	uint32_t	shift;			/* the elements are in 2^(32 - shift) buckets; 0: too many elements */
+	uint32_t	buckets[];		/* by hashes of columns (sparse.c) */
 } GrnSparseQuery;
 
-#define GRN_SPARSE_QUERY_BYTES (sizeof(GrnSparseQuery) + (GRN_SPARSE_NARROW + 1) * sizeof(float))
+#define GRN_SPARSE_QUERY_BYTES (sizeof(GrnSparseQuery) + 2048 * 32)
 
 extern void grn_sparse_query(const void *row, GrnSparseQuery *query);
-extern float grn_sparse_query_ip(const GrnSparseQuery *query, const void *row, size_t words);
-extern float grn_sparse_query_l2(const GrnSparseQuery *query, const void *row, size_t words);
-extern float grn_sparse_query_l1(const GrnSparseQuery *query, const void *row, size_t words);
-
 /*
- * Writes to out [n] the comparisons of a row with other rows: squared distances, L1 distances, or
- * the inner products themselves.
+ * Returns a squared distance, an L1 distance or the negative inner product of the query and a row
+ * of at most `words` words.  Squared distances include the squared errors of both rows, and are 0
+ * for equal rows without errors.  The result is the same if query and row change places.
  */
+extern float grn_sparse_compare(GrnComparison comparison, const GrnSparseQuery *query, const void *row,
+								size_t words);
+/* Writes to out [n] the comparisons of a row with others.  A distance to the row itself is 0. */
 extern void grn_sparse_many(const void *row, const void *const *others, size_t n, size_t words,
 							GrnComparison comparison, float *out);
 

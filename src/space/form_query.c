@@ -23,7 +23,7 @@ grn_query_norm2(GrnForm form, const float *q, size_t n)
 {
 	const GrnFormInfo *f = grn_form(form);
 
-	return f->norm2 != NULL ? f->norm2((const uint8_t *) q) : grn_norm2(q, n);
+	return f->norm2 != NULL ? f->norm2(q) : grn_norm2(q, n);
 }
 
 bool
@@ -49,12 +49,21 @@ grn_query_compare(GrnComparison comparison, GrnForm form, const void *query,
 	const GrnFormInfo *f = grn_form(form);
 
 	if (f->sparse)
-		return comparison == GRN_COMPARE_IP ? -grn_sparse_query_ip(query, stored, n)
-			: comparison == GRN_COMPARE_L1 ? grn_sparse_query_l1(query, stored, n)
-			: grn_sparse_query_l2(query, stored, n);
+		return grn_sparse_compare(comparison, query, stored, n);
 	if (f->rotated)
 		return comparison == GRN_COMPARE_IP ? -grn_rotated_ip(f->bits, query, stored, n)
 			: grn_rotated_l2(f->bits, query, stored, n);
 	return comparison == GRN_COMPARE_JACCARD ? f->jaccard(query, stored, n)
 		: grn_form_apart(form, query, 1, stored, 1, n);
+}
+
+void
+grn_between(GrnForm form, GrnComparison comparison, const float *x, const float *const *others, size_t n,
+			size_t dim, float *out)
+{
+	if (grn_form(form)->sparse)
+		grn_sparse_many(x, (const void *const *) others, n, dim, comparison, out);
+	else
+		for (size_t i = 0; i < n; i++)
+			out[i] = grn_dist->l2_f32(x, others[i], dim);
 }

@@ -97,7 +97,7 @@ grn_row_distances(const GrnRows *rows, const void *x, const void *const *others,
 	for (size_t i = 0; i < n; i++)
 	{
 		GrnScale	b = grn_row_scale(rows, others[i]);
-		float		d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * out[i];
+		float		d = (a.norm2 + b.norm2) - 2 * (a.scale * b.scale) * -out[i];
 
 		out[i] = d > 0 && others[i] != x ? d : 0;
 	}

@@ -112,7 +112,7 @@ grn_sparse_store(const int32_t *columns, const float *values, size_t count, size
 	size_t		kept = 0;
 	double		norm2 = 0;
 	double		lost2 = 0;
-	GrnSparseHead head = {.scale = 1, .wide = wide};
+	GrnSparseHead head = {.wide = wide};
 	uint8_t    *to = (uint8_t *) out + sizeof(head);
 	float	   *to_values;
 
@@ -143,7 +143,7 @@ grn_sparse_store(const int32_t *columns, const float *values, size_t count, size
 		to_values[kept++] = values[i];
 		norm2 += (double) values[i] * values[i];
 	}
-	head.norm2 = (float) norm2;
+	head.norm2 = (float) (norm2 + lost2);
 	head.error = lost2 > 0 ? fminf((float) sqrt(lost2) * ERROR_SURPLUS, FLT_MAX) : 0;
 	memcpy(out, &head, sizeof(head));
 	return lost2 == 0;
@@ -158,7 +158,7 @@ grn_sparse_check(const void *row, size_t words)
 	memcpy(&head, row, sizeof(head));
 	if (head.wide > 1 || head.count > most_elements(words, head.wide))
 		return "more elements than fit a record";
-	if (!isfinite(head.scale) || !(head.norm2 >= 0) || !(head.error >= 0) || isinf(head.error))
+	if (!(head.norm2 >= 0) || !(head.error >= 0) || isinf(head.error))
 		return "an impossible length of its row";
 	r = row_of(row, words);
 	for (uint32_t i = 0; i < r.count; i++)
@@ -196,28 +196,33 @@ grn_sparse_norm2(const void *row)
 	return head.norm2;
 }
 
+/*
+ * The squared length of the elements that are not stored: probably the other row has none of their
+ * columns.  Without them rounded rows would seem nearer than all others.
+ */
+static inline double
+lost2(const Row *r)
+{
+	return (double) r->head.error * r->head.error;
+}
+
 /* The squared length of the stored elements, whose squares may vanish in single precision. */
 static double
-stored_norm2(const void *row)
+stored_norm2(const Row *r)
 {
-	Row			r = row_of(row, WHOLE);
 	double		norm2 = 0;
 
-	for (uint32_t i = 0; i < r.count; i++)
-	{
-		double		x = (double) r.head.scale * r.values[i];
-
-		norm2 += x * x;
-	}
+	for (uint32_t i = 0; i < r->count; i++)
+		norm2 += (double) r->values[i] * r->values[i];
 	return norm2;
 }
 
 double
-grn_sparse_whole_norm2(const uint8_t *row)
+grn_sparse_whole_norm2(const void *row)
 {
-	float		error = grn_sparse_error(row);
+	Row			r = row_of(row, WHOLE);
 
-	return stored_norm2(row) + (double) error * error;
+	return stored_norm2(&r) + lost2(&r);
 }
 
 void
@@ -227,136 +232,13 @@ grn_sparse_normalize(uint8_t *row, size_t words, double norm)
 	Row			r = row_of(row, words);
 	float	   *values = (float *) r.values;
 
-	/* a scale of 1 / norm would be out of the range of floats for some rows */
 	for (uint32_t i = 0; i < r.count; i++)
 		values[i] = (float) (values[i] / norm);
 	memcpy(&head, row, sizeof(head));
-	head.norm2 = (float) stored_norm2(row);
+	head.norm2 = 1;
 	if (head.error > 0)
 		head.error = fmaxf((float) (head.error / norm) * ERROR_SURPLUS, FLT_MIN);
 	memcpy(row, &head, sizeof(head));
-}
-
-/* ---- comparisons of two rows ---- */
-
-float
-grn_sparse_ip(const float *a, const uint8_t *b, size_t words)
-{
-	Row			x = row_of(a, WHOLE);
-	Row			y = row_of(b, words);
-	float		sum = 0;
-	uint32_t	i = 0;
-	uint32_t	j = 0;
-
-	while (i < x.count && j < y.count)
-	{
-		uint32_t	c = column_of(&x, i);
-		uint32_t	d = column_of(&y, j);
-
-		sum += c == d ? x.values[i] * y.values[j] : 0;
-		i += c <= d;
-		j += d <= c;
-	}
-	return sum * (x.head.scale * y.head.scale);
-}
-
-/*
- * The next difference sx * x - sy * y of two rows, in the order of columns.  Advances *i, *j or
- * both; one of them must be below its row's count.
- */
-static inline float
-next_difference(const Row *x, float sx, uint32_t *i, const Row *y, float sy, uint32_t *j)
-{
-	uint64_t	c = *i < x->count ? column_of(x, *i) : UINT64_MAX;
-	uint64_t	d = *j < y->count ? column_of(y, *j) : UINT64_MAX;
-	float		e = 0;
-
-	if (c <= d)
-		e = sx * x->values[(*i)++];
-	if (d <= c)
-		e -= sy * y->values[(*j)++];
-	return e;
-}
-
-static double
-sum_squares(const Row *x, float sx, const Row *y, float sy)
-{
-	double		sum = 0;
-
-	for (uint32_t i = 0, j = 0; i < x->count || j < y->count;)
-	{
-		float		e = next_difference(x, sx, &i, y, sy, &j);
-
-		sum += e * e;
-	}
-	return sum;
-}
-
-/*
- * The squared length of elements that are not stored, times s^2: probably the other row has none of
- * their columns.  Without them rounded rows would seem nearer than all others.
- */
-static inline double
-lost2(const Row *r, float s)
-{
-	return (double) (s * r->head.error) * (s * r->head.error);
-}
-
-float
-grn_sparse_l2(const float *a, const uint8_t *b, size_t words)
-{
-	Row			x = row_of(a, WHOLE);
-	Row			y = row_of(b, words);
-
-	return (float) (sum_squares(&x, x.head.scale, &y, y.head.scale) + lost2(&x, 1) + lost2(&y, 1));
-}
-
-/* (in the order and precision of pgvector, so that near distances have the operator's order) */
-float
-grn_sparse_l1(const float *a, const uint8_t *b, size_t words)
-{
-	Row			x = row_of(a, WHOLE);
-	Row			y = row_of(b, words);
-	float		sum = 0;
-
-	for (uint32_t i = 0, j = 0; i < x.count || j < y.count;)
-		sum += fabsf(next_difference(&x, x.head.scale, &i, &y, y.head.scale, &j));
-	return sum;
-}
-
-float
-grn_sparse_apart(const uint8_t *a, float sa, const uint8_t *b, float sb, size_t words)
-{
-	Row			x = row_of(a, words);
-	Row			y = row_of(b, words);
-
-	if (a == b)
-		return 0;
-	return (float) (sum_squares(&x, sa * x.head.scale, &y, sb * y.head.scale) + lost2(&x, sa) + lost2(&y, sb));
-}
-
-static float
-between_l2(const float *a, const float *b, size_t words)
-{
-	return grn_sparse_l2(a, (const uint8_t *) b, words);
-}
-
-static float
-between_l1(const float *a, const float *b, size_t words)
-{
-	return grn_sparse_l1(a, (const uint8_t *) b, words);
-}
-
-static float
-between_ip(const float *a, const float *b, size_t words)
-{
-	return -grn_sparse_ip(a, (const uint8_t *) b, words);
-}
-
-GrnSparseFn
-grn_sparse_between(GrnComparison comparison)
-{
-	return comparison == GRN_COMPARE_IP ? between_ip : comparison == GRN_COMPARE_L1 ? between_l1 : between_l2;
 }
 
 /* ---- numbers for means and cuts ---- */
@@ -384,164 +266,213 @@ grn_sparse_piece(const uint8_t *row, size_t from, size_t n, float *out)
 	{
 		uint64_t	h = hash_column(column_of(&r, i));
 		size_t		at = (size_t) (h >> 1) % NUMBERS;
-		float		x = r.head.scale * r.values[i];
+		float		x = r.values[i];
 
 		if (at >= from && at < from + n)
 			out[at - from] += h & 1 ? -x : x;
 	}
 }
 
-/* ---- queries ---- */
+/* ---- comparisons ---- */
+
+#define BUCKET 4				/* elements of a bucket */
+#define LEAST_SHIFT 21			/* 2,048 buckets: enough for some 1,000 elements */
+
+/* Elements of a query whose columns have the same hash.  The value of an empty place is 0. */
+typedef struct Bucket
+{
+	int32_t		columns[BUCKET];
+	float		values[BUCKET];
+} Bucket;
+
+typedef int32_t Lanes __attribute__((vector_size(4 * BUCKET), aligned(4), may_alias));
+
+_Static_assert(GRN_SPARSE_QUERY_BYTES == sizeof(GrnSparseQuery) + (sizeof(Bucket) << (32 - LEAST_SHIFT)),
+			   "a query has room for its buckets");
+
+static inline uint32_t
+hash_bucket(uint32_t column, uint32_t shift)
+{
+	return (column * UINT32_C(0x9E3779B1)) >> shift;
+}
+
+/* Fills 2^(32 - shift) buckets with the elements.  Returns false if one of them has no room. */
+static bool
+fill_buckets(Bucket *buckets, uint32_t shift, const Row *r)
+{
+	memset(buckets, 0, sizeof(Bucket) << (32 - shift));
+	for (uint32_t i = 0; i < r->count; i++)
+	{
+		Bucket	   *b = &buckets[hash_bucket(column_of(r, i), shift)];
+		uint32_t	at = 0;
+
+		while (at < BUCKET && b->values[at] != 0)
+			at++;
+		if (at == BUCKET)
+			return false;
+		b->columns[at] = (int32_t) column_of(r, i);
+		b->values[at] = r->values[i];
+	}
+	return true;
+}
 
 void
 grn_sparse_query(const void *row, GrnSparseQuery *query)
 {
 	Row			r = row_of(row, WHOLE);
+	uint32_t	shift = 30;
 
+	while (shift > LEAST_SHIFT && r.count > UINT32_C(1) << (32 - shift))
+		shift--;
+	while (shift >= LEAST_SHIFT && !fill_buckets((Bucket *) query->buckets, shift, &r))
+		shift--;
 	query->row = row;
-	query->count = r.count;
-	query->norm2 = 0;
-	query->lost2 = lost2(&r, 1);
-	query->columns = r.narrow == NULL ? 0 : r.count > 0 ? r.narrow[r.count - 1] + 1u : 1;
-	memset(query->dense, 0, (query->columns + 1) * sizeof(float));
-	for (uint32_t i = 0; i < r.count; i++)
-	{
-		float		x = r.head.scale * r.values[i];
-
-		query->norm2 += (double) x * x;
-		if (query->columns > 0)
-			query->dense[r.narrow[i]] = x;
-	}
+	query->norm2 = stored_norm2(&r);
+	query->shift = shift >= LEAST_SHIFT ? shift : 0;
 }
 
-/* The query's element in a column of a row. */
+/* The query's element in a column, or 0. */
 static inline float
-element(const GrnSparseQuery *q, uint32_t column)
+element(const Bucket *b, uint32_t column)
 {
-	return q->dense[column < q->columns ? column : q->columns];
-}
+	Lanes		found = (*(const Lanes *) b->columns == (int32_t) column) & *(const Lanes *) b->values;
+	int32_t		bits = (found[0] | found[1]) | (found[2] | found[3]);
+	float		x;
 
-float
-grn_sparse_query_ip(const GrnSparseQuery *query, const void *row, size_t words)
-{
-	Row			r = row_of(row, words);
-	float		sums[4] = {0};
-	uint32_t	i = 0;
-
-	if (query->columns == 0 || r.narrow == NULL)
-		return grn_sparse_ip(query->row, row, words);
-	for (; i + 4 <= r.count; i += 4)
-		for (uint32_t k = 0; k < 4; k++)
-			sums[k] += element(query, r.narrow[i + k]) * r.values[i + k];
-	for (; i < r.count; i++)
-		sums[0] += element(query, r.narrow[i]) * r.values[i];
-	return (sums[0] + sums[1] + (sums[2] + sums[3])) * r.head.scale;
+	memcpy(&x, &bits, sizeof(x));
+	return x;
 }
 
 /*
- * The query's elements in columns that the row does not have count by their sum of squares, which
- * is the query's less the sum of the others.  The difference of two sums of doubles is exact enough
- * even for rows that are nearly equal.
+ * The elements x and y of two rows in the next column that either row has; 0 if a row has none
+ * there.  Advances *i, *j or both; one of them must be below its row's count.
  */
-float
-grn_sparse_query_l2(const GrnSparseQuery *query, const void *row, size_t words)
+static inline void
+next_column(const Row *a, uint32_t *i, const Row *b, uint32_t *j, float *x, float *y)
 {
-	Row			r = row_of(row, words);
-	float		scale = r.head.scale;
-	double		shared = 0;
-	float		sums[4] = {0};
-	uint32_t	both = 0;
-	uint32_t	i = 0;
+	uint64_t	c = *i < a->count ? column_of(a, *i) : UINT64_MAX;
+	uint64_t	d = *j < b->count ? column_of(b, *j) : UINT64_MAX;
 
-	if (query->columns == 0 || r.narrow == NULL)
-		return grn_sparse_l2(query->row, row, words);
-	for (; i < r.count; i++)
-	{
-		float		q = element(query, r.narrow[i]);
-		float		d = q - scale * r.values[i];
-
-		sums[i & 3] += d * d;
-		shared += (double) q * q;
-		both += q != 0;
-	}
-	shared = both == query->count || shared > query->norm2 ? query->norm2 : shared;
-	return sums[0] + sums[1] + (sums[2] + sums[3]) + (float) (query->norm2 - shared + query->lost2 + lost2(&r, 1));
+	*x = c <= d ? a->values[*i] : 0;
+	*y = d <= c ? b->values[*j] : 0;
+	*i += c <= d;
+	*j += d <= c;
 }
 
-float
-grn_sparse_query_l1(const GrnSparseQuery *query, const void *row, size_t words)
+/* Elements of a query and a row in the columns that both have, in the order of columns. */
+typedef struct Common
 {
-	return grn_sparse_l1(query->row, row, words);
+	uint32_t	n;
+	float		x[GRN_MAX_DIM];
+	float		y[GRN_MAX_DIM];
+} Common;
+
+/* Adds a pair, without a branch: few columns are common, and no one could predict which. */
+static inline void
+add_pair(Common *c, float x, float y)
+{
+	c->x[c->n] = x;
+	c->y[c->n] = y;
+	c->n += (x != 0) & (y != 0);
 }
 
-/* Elements by column for grn_sparse_many(); zero between calls. */
-static _Thread_local float thread_elements[GRN_SPARSE_NARROW];
-
-/* The sum of the sizes of a row's elements. */
-static float
-sum_sizes(const Row *r)
+static void
+find_common(const GrnSparseQuery *q, const Row *y, Common *c)
 {
-	float		sum = 0;
+	const Bucket *buckets = (const Bucket *) q->buckets;
 
-	for (uint32_t i = 0; i < r->count; i++)
-		sum += fabsf(r->values[i]);
-	return sum * r->head.scale;
-}
-
-/*
- * Adds up the columns that y and the row in thread_elements, of scale sx, have both: their
- * products, or for L1 distances their change to the sum of all sizes.  Few columns are common.
- */
-static float
-sum_common(float sx, const Row *y, GrnComparison comparison)
-{
-	float		sum = 0;
-
-	for (uint32_t i = 0; i < y->count; i++)
-	{
-		float		x = thread_elements[y->narrow[i]];
-
-		if (x != 0 && comparison == GRN_COMPARE_L1)
+	c->n = 0;
+	if (q->shift > 0)
+		for (uint32_t i = 0; i < y->count; i++)
 		{
-			float		a = sx * x;
-			float		b = y->head.scale * y->values[i];
+			uint32_t	column = column_of(y, i);
 
-			sum += fabsf(a - b) - (fabsf(a) + fabsf(b));
+			add_pair(c, element(&buckets[hash_bucket(column, q->shift)], column), y->values[i]);
 		}
-		else if (x != 0)
-			sum += x * y->values[i];
+	else
+	{
+		Row			x = row_of(q->row, WHOLE);
+
+		for (uint32_t i = 0, j = 0; i < x.count && j < y->count;)
+		{
+			float		a;
+			float		b;
+
+			next_column(&x, &i, y, &j, &a, &b);
+			add_pair(c, a, b);
+		}
 	}
-	return comparison == GRN_COMPARE_L1 ? sum : sum * (sx * y->head.scale);
+}
+
+/* In the order and precision of pgvector, so that near distances have the operator's order. */
+static float
+sum_sizes(const Row *x, const Row *y)
+{
+	float		sum = 0;
+
+	for (uint32_t i = 0, j = 0; i < x->count || j < y->count;)
+	{
+		float		a;
+		float		b;
+
+		next_column(x, &i, y, &j, &a, &b);
+		sum += fabsf(a - b);
+	}
+	return sum;
+}
+
+/* The rest of a sum of squares without the common columns. */
+static inline double
+rest_of(double squares, double common, bool all)
+{
+	return all || common > squares ? 0 : squares - common;
+}
+
+/*
+ * Elements in columns that the other row does not have count by their sum of squares, which is the
+ * row's less the sum of the others.  The difference of two sums of doubles is exact enough even for
+ * rows that are nearly equal.
+ */
+float
+grn_sparse_compare(GrnComparison comparison, const GrnSparseQuery *query, const void *row, size_t words)
+{
+	Row			x = row_of(query->row, WHOLE);
+	Row			y = row_of(row, words);
+	Common		c;
+	double		products = 0;
+	double		x2 = 0;
+	double		y2 = 0;
+	double		apart = 0;
+
+	if (comparison == GRN_COMPARE_L1)
+		return sum_sizes(&x, &y);
+	find_common(query, &y, &c);
+	if (comparison == GRN_COMPARE_IP)
+	{
+		for (uint32_t i = 0; i < c.n; i++)
+			products += (double) c.x[i] * c.y[i];
+		return (float) -products;
+	}
+	for (uint32_t i = 0; i < c.n; i++)
+	{
+		double		d = (double) c.x[i] - c.y[i];
+
+		apart += d * d;
+		x2 += (double) c.x[i] * c.x[i];
+		y2 += (double) c.y[i] * c.y[i];
+	}
+	apart += rest_of(query->norm2, x2, c.n == x.count) + rest_of(stored_norm2(&y), y2, c.n == y.count);
+	return (float) (apart + (lost2(&x) + lost2(&y)));
 }
 
 void
 grn_sparse_many(const void *row, const void *const *others, size_t n, size_t words,
 				GrnComparison comparison, float *out)
 {
-	Row			x = row_of(row, words);
-	float		of_x = comparison == GRN_COMPARE_L1 ? sum_sizes(&x) : x.head.norm2 + (float) lost2(&x, 1);
+	uint64_t	query[(GRN_SPARSE_QUERY_BYTES + 7) / 8];
 
-	for (uint32_t i = 0; x.narrow != NULL && i < x.count; i++)
-		thread_elements[x.narrow[i]] = x.values[i];
+	grn_sparse_query(row, (GrnSparseQuery *) query);
 	for (size_t k = 0; k < n; k++)
-	{
-		Row			y = row_of(others[k], words);
-		bool		narrow = x.narrow != NULL && y.narrow != NULL;
-		float		d;
-
-		if (comparison == GRN_COMPARE_L1)
-			d = narrow ? of_x + sum_sizes(&y) + sum_common(x.head.scale, &y, comparison)
-				: grn_sparse_l1(row, others[k], words);
-		else
-		{
-			d = narrow ? sum_common(x.head.scale, &y, comparison) : grn_sparse_ip(row, others[k], words);
-			if (comparison == GRN_COMPARE_L2)
-				d = (of_x + (y.head.norm2 + (float) lost2(&y, 1))) - 2 * d;
-		}
-		if (comparison != GRN_COMPARE_IP && !(d > 0 && others[k] != row))
-			d = 0;
-		out[k] = d;
-	}
-	for (uint32_t i = 0; x.narrow != NULL && i < x.count; i++)
-		thread_elements[x.narrow[i]] = 0;
+		out[k] = others[k] == row && comparison != GRN_COMPARE_IP ? 0
+			: grn_sparse_compare(comparison, (GrnSparseQuery *) query, others[k], words);
 }

@@ -227,14 +227,6 @@ grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec)
 	return exact ? 0 : error_of_stored(l, left, x, vec);
 }
 
-GrnBetweenFn
-grn_between(GrnForm form, const GrnMetricInfo *metric)
-{
-	if (!grn_form(form)->sparse)
-		return grn_dist->l2_f32;
-	return grn_sparse_between(metric->comparison);
-}
-
 GrnLayout
 grn_own_layout(GrnForm form, uint32_t dim)
 {

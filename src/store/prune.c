@@ -8,15 +8,17 @@
 
 typedef struct Workspace
 {
+	const float **rows;			/* [n] rows of `open` */
 	uint32_t   *order;			/* candidates that are not fixed, nearest first */
-	float	   *between;		/* [n] distances from one accepted neighbor */
+	uint32_t   *open;			/* candidates that an accepted neighbor may refuse */
+	float	   *between;		/* [n] distances from the neighbor, of all candidates or of `open` */
 	uint8_t    *refused;		/* [n] */
 } Workspace;
 
 size_t
 grn_prune_bytes(uint32_t n)
 {
-	return (size_t) n * (sizeof(uint32_t) + sizeof(float) + 1);
+	return (size_t) n * (sizeof(float *) + 2 * sizeof(uint32_t) + sizeof(float) + 1);
 }
 
 /* Sorts order[] by distance, then index, by insertion, because lists are short. */
@@ -48,6 +50,8 @@ static void
 occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 		const Workspace *w)
 {
+	uint32_t	nopen = 0;
+
 	if (p->codec != NULL)
 	{
 		size_t		bytes = grn_code_bytes(p->codec->shape);
@@ -57,14 +61,19 @@ occlude(const GrnPrune *p, uint32_t a, const uint32_t *order, uint32_t n,
 		grn_estimate(&query, p->codes, p->factors, p->n, w->between);
 	}
 	for (uint32_t i = 0; i < n; i++)
+		if (!w->refused[order[i]] && !(p->dist[order[i]] < p->dist[a]))
+			w->open[nopen++] = order[i];
+	if (p->codec == NULL)
 	{
-		uint32_t	c = order[i];
+		for (uint32_t i = 0; i < nopen; i++)
+			w->rows[i] = row_of(p, w->open[i]);
+		grn_between(p->form, p->comparison, row_of(p, a), w->rows, nopen, p->dim, w->between);
+	}
+	for (uint32_t i = 0; i < nopen; i++)
+	{
+		uint32_t	c = w->open[i];
 
-		if (w->refused[c] || p->dist[c] < p->dist[a])
-			continue;
-		if (p->codec == NULL)
-			w->between[c] = p->apart(row_of(p, a), row_of(p, c), p->dim);
-		if (w->between[c] < p->dist[c] * (1 - p->slack))
+		if (w->between[p->codec == NULL ? i : c] < p->dist[c] * (1 - p->slack))
 			w->refused[c] = 1;
 	}
 }
@@ -78,8 +87,10 @@ grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace)
 	uint32_t	room = p->most > p->nfixed ? p->most - p->nfixed : 0;
 	uint32_t	fill = p->fill > p->nfixed ? p->fill - p->nfixed : 0;
 
-	w.order = workspace;
-	w.between = (float *) (w.order + p->n);
+	w.rows = workspace;
+	w.order = (uint32_t *) (w.rows + p->n);
+	w.open = w.order + p->n;
+	w.between = (float *) (w.open + p->n);
 	w.refused = (uint8_t *) (w.between + p->n);
 	for (uint32_t i = p->nfixed; i < p->n; i++)
 	{

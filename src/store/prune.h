@@ -25,7 +25,8 @@ typedef struct GrnPrune
 	const uint32_t *at;			/* [n] indices of the candidates' rows; NULL: candidate i has row i */
 	size_t		stride;
 	uint32_t	dim;			/* dimensions of the rows */
-	GrnBetweenFn apart;			/* distances of rows, by grn_between() */
+	GrnForm		form;			/* for grn_between() */
+	GrnComparison comparison;
 	const float *dist;			/* [n] squared distances to u */
 	uint32_t	n;
 	uint32_t	nfixed;

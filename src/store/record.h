@@ -484,13 +484,6 @@ extern double grn_own_query_share(const GrnLayout *l, const float *q);
 /* Writes an own vector [vec_bytes] from x or `stored`.  Returns the rounding error. */
 extern float grn_own_store(const GrnLayout *l, const float *x, const void *stored, void *vec);
 
-/*
- * The distance of two places a, b [dim] in the space of the graph: squared L2.  Places of sparse
- * rows are the rows, compared by the metric; by inner product the distance is the negative product.
- */
-typedef float (*GrnBetweenFn) (const float *a, const float *b, size_t dim);
-extern GrnBetweenFn grn_between(GrnForm form, const GrnMetricInfo *metric);
-
 /* Bytes of an own vector made before its record, with its error behind it; a multiple of 4. */
 static inline size_t
 grn_own_item_bytes(GrnForm form, uint32_t dim)

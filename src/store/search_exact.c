@@ -20,6 +20,13 @@ grn_discover(GrnSearch *s, uint32_t id)
 		grn_set_add(s, &s->set, id, GRN_INVALID_ID);
 		return false;
 	}
+	/* no run will expand a candidate that the list rejects now */
+	if (s->started && !grn_keeps_rejected(s) && make_key(v->now.distance, id) > list_bound(s))
+	{
+		grn_forget_visit(s);
+		grn_set_add(s, &s->set, id, GRN_INVALID_ID);
+		return true;
+	}
 	reserve(s, &k->nodes, sizeof(Node), k->n, k->n + 1, &k->room);
 	reserve(s, &k->links, sizeof(uint32_t), k->nlinks, k->nlinks + v->count, &k->links_room);
 	if (v->now.state != GRN_NODE)

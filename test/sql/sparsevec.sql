@@ -167,6 +167,13 @@ SELECT grnnd_fit('few_cosine');
 RESET grnnd.background_fit;
 SELECT recall_curve <> :'built' AS anew FROM grnnd_stats('few_cosine');
 DROP TABLE few;
+-- and by inner product of the metric of numbers: positive rows of many lengths, and short queries
+CREATE TABLE few AS SELECT i AS id, (replace(sparse(i, 24, 400)::text, '-', '')::sparsevec(400)::vector *
+	array_fill(exp(1.5 * unit(i, 0, 9))::real, ARRAY[400])::vector)::sparsevec(400) AS v FROM generate_series(1, 2500) i;
+CREATE INDEX ON few USING grnnd (v sparsevec_ip_ops);
+SELECT recall >= 0.8 AS good, rows, disordered FROM against_sort('few', 'v', '<#>',
+	'SELECT replace(sparse(9000 + i, 6, 400)::text, ''-'', '''')::sparsevec FROM generate_series(1, 20) i', 10);
+DROP TABLE few;
 EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY v <-> '{1:1}/30000' LIMIT 3;
 SELECT id, v <-> sparse(7, 24, 30000) AS d FROM t ORDER BY v <-> sparse(7, 24, 30000) LIMIT 1;
 -- rows of different distances by the second operator, equal ones by the first

@@ -62,7 +62,7 @@ prune_by_rows(void)
 		uint32_t	at[MOST_N];
 		float		elsewhere[MOST_N][DIM];
 		GrnPrune	p = {
-			.rows = rows[0], .stride = DIM, .dim = DIM, .apart = grn_dist->l2_f32, .dist = dist,
+			.rows = rows[0], .stride = DIM, .dim = DIM, .form = GRN_FORM_FLOATS, .dist = dist,
 			.n = n, .nfixed = unit_below(n < 10 ? n : 10),
 			.most = 1 + unit_below(40)
 		};
@@ -108,7 +108,7 @@ prune_fill(void)
 {
 	uint32_t	keep[MOST_N];
 	GrnPrune	p = {
-		.rows = rows[0], .stride = DIM, .dim = DIM, .apart = grn_dist->l2_f32, .dist = dist, .n = MOST_N, .most = 40
+		.rows = rows[0], .stride = DIM, .dim = DIM, .form = GRN_FORM_FLOATS, .dist = dist, .n = MOST_N, .most = 40
 	};
 	void	   *workspace = malloc(grn_prune_bytes(MOST_N));
 	uint32_t	by_rule;
@@ -143,7 +143,7 @@ prune_by_codes(void)
 		uint32_t	keep[MOST_N];
 		uint32_t	other[MOST_N];
 		GrnPrune	p = {
-			.rows = rows[0], .stride = DIM, .dim = DIM, .apart = grn_dist->l2_f32, .dist = dist, .n = MOST_N, .most = 40
+			.rows = rows[0], .stride = DIM, .dim = DIM, .form = GRN_FORM_FLOATS, .dist = dist, .n = MOST_N, .most = 40
 		};
 		uint32_t	nkeep;
 		uint32_t	nother;

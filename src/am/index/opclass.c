@@ -198,7 +198,7 @@ grnnd_form_row(const GrnndKey *key, int dim, Datum value, void *out)
 	if (plain != value)
 		pfree(DatumGetPointer(plain));
 	/* the negated test also catches NaN */
-	if (!((grn_form(form)->sparse ? grn_sparse_whole_norm2(out) : grn_form_norm2(form, out, n)) <= MAX_SQUARED_LENGTH))
+	if (!(grn_form_norm2(form, out, n) <= MAX_SQUARED_LENGTH))
 		refuse_vector(form, out, grn_form(form)->sparse ? 0 : n);
 	return indexed;
 }

@@ -142,7 +142,6 @@ struct GrnndNear
 	GrnndStore *store;
 	const GrnndIndex *ix;
 	const GrnndPoint *p;
-	GrnBetweenFn apart;			/* distances of places */
 	GrnSearch  *search;
 	uint32		nfound;
 	float	   *rows;			/* [nfound][dim] places of the found nodes; NULL until needed */
@@ -170,7 +169,6 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEn
 	near->store = store;
 	near->ix = store->ix;
 	near->p = p;
-	near->apart = grn_between(store->ix->layout.form, store->ix->key.metric);
 	if (ef == 0)
 		return near;
 	near->search = grn_search_begin(&params, &store->base, p->x);
@@ -320,6 +318,13 @@ place_of(Places *p, uint32 id)
 	return &p->at[h];
 }
 
+/* Writes the distances [n] of place x from other places, in the space of the graph. */
+static void
+distances_from(const GrnndNear *near, const float *x, const float *const *others, uint32 n, float *out)
+{
+	grn_between(near->ix->layout.form, near->ix->key.metric->comparison, x, others, n, near->ix->meta.dim, out);
+}
+
 /*
  * Computes the distances [v->count] of the neighbors of v, node id, from v and from the point, by
  * rows of nodes that the search has found.  The other neighbors' distances are INFINITY, or if
@@ -331,8 +336,12 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 				  float *to_x, float *x_to_v)
 {
 	const GrnLayout *l = &near->ix->layout;
-	uint32		dim = near->ix->meta.dim;
 	const GrnCodec *codec = &near->ix->codec;
+	const float *rows[GRN_MAX_DEGREE];
+	float		from_v[GRN_MAX_DEGREE];
+	float		from_x[GRN_MAX_DEGREE];
+	uint32		at[GRN_MAX_DEGREE];
+	uint32		n = 0;
 	bool		estimate = all && grn_has_codes(codec);
 	const NearNode *node = near_node(near, id, true);
 	const float *row;
@@ -340,7 +349,8 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 	if (node == NULL)
 		return false;
 	row = node->row;
-	*x_to_v = near->apart(near->own, row, dim) + near->p->error2;
+	distances_from(near, near->own, &row, 1, x_to_v);
+	*x_to_v += near->p->error2;
 	if (estimate)
 	{
 		GrnCodeQuery query;
@@ -354,11 +364,18 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 		node = near_node(near, grn_rec_ids(l, v)[i], all && !estimate);
 		if (node != NULL)
 		{
-			to_v[i] = near->apart(row, node->row, dim);
-			to_x[i] = near->apart(near->own, node->row, dim) + near->p->error2;
+			rows[n] = node->row;
+			at[n++] = i;
 		}
 		else if (!estimate)
 			to_v[i] = to_x[i] = INFINITY;
+	}
+	distances_from(near, row, rows, n, from_v);
+	distances_from(near, near->own, rows, n, from_x);
+	for (uint32 i = 0; i < n; i++)
+	{
+		to_v[at[i]] = from_v[i];
+		to_x[at[i]] = from_x[i] + near->p->error2;
 	}
 	return true;
 }
@@ -522,6 +539,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 	Own			mine = l->sig_bytes > 0 ? own_of(l, search, nfound, p, self) : (Own) {0};
 	float	   *dist = palloc(Max(nfound, 1) * sizeof(float));
 	uint32	   *from = palloc(Max(nfound, 1) * sizeof(uint32));
+	const float **others = palloc(Max(nfound, 1) * sizeof(float *));
 	uint32	   *keep = palloc(shares->candidates * sizeof(uint32));
 	GrnPrune	prune = {
 		.rows = rows,
@@ -530,7 +548,8 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 		.dim = dim,
 		.dist = dist,
 		.slack = rule_slack(ix),
-		.apart = near->apart,
+		.form = l->form,
+		.comparison = ix->key.metric->comparison,
 		.most = shares->candidates,
 		.fill = shares->fill
 	};
@@ -553,10 +572,13 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
 			ntwins++;
 		else
 		{
-			dist[prune.n] = near->apart(near->own, rows + (Size) i * dim, dim) + p->error2;
+			others[prune.n] = rows + (Size) i * dim;
 			from[prune.n++] = i;
 		}
 	}
+	distances_from(near, near->own, others, prune.n, dist);
+	for (uint32 i = 0; i < prune.n; i++)
+		dist[i] += p->error2;
 	if (mine.vec != NULL)
 		prefer_signature(l, search, mine.sig, dist, from, prune.n);
 	list->count = grn_prune(&prune, keep, palloc(grn_prune_bytes(prune.n) + 1));

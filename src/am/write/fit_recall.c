@@ -208,9 +208,6 @@ make_ready(Measure *m)
 	const GrnLayout *l = &m->f->ix.layout;
 	Size		bytes = grn_query_bytes(m->f->ix.key.metric->comparison, l->form, l->dim);
 
-	/* prepared queries of sparse rows are large */
-	if (grn_form(l->form)->sparse)
-		return;
 	for (uint32 i = 0; i < m->nqueries && bytes > 0; i++)
 	{
 		TestQuery  *q = &m->queries[i];

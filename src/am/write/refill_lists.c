@@ -253,7 +253,6 @@ load_candidates(GrnndRefill *f, uint32 self)
 	Candidates *c = &f->c;
 	uint32		dim = f->v->ix->meta.dim;
 	float	   *own = palloc(dim * sizeof(float));
-	GrnBetweenFn apart = grn_between(f->v->ix->layout.form, f->v->ix->key.metric);
 	GrnRecord	rec;
 	uint32		n = 0;
 	uint32		fixed = 0;
@@ -273,7 +272,8 @@ load_candidates(GrnndRefill *f, uint32 self)
 			rec.state != GRN_NODE)
 			continue;
 		grnnd_place(f->v->ix, row, row);
-		c->dist[n] = apart(own, row, dim);
+		grn_between(f->v->ix->layout.form, f->v->ix->key.metric->comparison, own, (const float *const *) &row, 1,
+					dim, &c->dist[n]);
 		move_candidate(f, i, n++);
 		if (i < c->fixed)
 			fixed = n;
@@ -323,7 +323,8 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 		load_candidates(f, id);
 		prune.rows = c->rows;
 		prune.stride = prune.dim = f->v->ix->meta.dim;
-		prune.apart = grn_between(l->form, f->v->ix->key.metric);
+		prune.form = l->form;
+		prune.comparison = f->v->ix->key.metric->comparison;
 	}
 	prune.dist = c->dist;
 	prune.n = c->count;
