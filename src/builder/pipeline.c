@@ -363,7 +363,6 @@ undo_leaving_in_place(GrnPipeline *p)
 	p->result->moved = p->result->rows_in_place = p->result->own_items = 0;
 	p->rows.on_disk = false;
 	p->own = NULL;
-	grn_pipeline_forget_queries(p);
 }
 
 /*

@@ -44,7 +44,6 @@ typedef struct Encoding
 	uint64_t	first;			/* first vertex of the stretch */
 	bool		codes;			/* the loop makes codes */
 	bool		own;			/* the loop makes own vectors */
-	bool		compares;		/* the loop compares rows with the queries that measure recall */
 	GrnLayout	layout;			/* layout of own vectors */
 	GrnCenter	center;			/* center of own vectors */
 } Encoding;
@@ -70,7 +69,7 @@ static void
 encode_range(void *arg, int worker, size_t begin, size_t end)
 {
 	const Encoding *e = arg;
-	GrnPipeline *p = e->p;
+	const GrnPipeline *p = e->p;
 	size_t		code_bytes = grn_code_bytes(p->codec.shape);
 	float		scratch[GRN_MAX_CODE_DIMS];
 	float		values[GRN_MOST_DIMS];
@@ -88,12 +87,10 @@ encode_range(void *arg, int worker, size_t begin, size_t end)
 		if (e->own)
 			grn_own_item_make(&e->layout, x, p->own + v * p->own_bytes);
 	}
-	if (e->compares)
-		grn_pipeline_compare_range(p, worker, begin, end);
 }
 
 /*
- * Makes codes, own vectors and comparisons, each from a single row.  After this loop, moved rows
+ * Makes codes and own vectors, each from a single row.  After this loop, moved rows
  * are only read at random and rarely, because the index keeps nothing else of them.  again: only
  * the codes have changed.
  */
@@ -112,12 +109,7 @@ encode_rows(GrnPipeline *p, bool again)
 		return;
 	grn_layout_set_center(&e.layout, &e.center, p->metric->comparison, p->center);
 	if (p->plan.regime != GRN_IN_MEMORY)
-	{
-		e.compares = p->truth == NULL;
-		grn_pipeline_choose_queries(p);
-		e.compares = e.compares && p->truth != NULL;
 		grain = GRN_PREFETCH_PIECE / p->rows.row_bytes + 1;
-	}
 	grn_progress_done(progress, 0, stretches);
 	/*
 	 * Works from the last row to the first: a GPU that reads rows from the first to the last has

@@ -84,7 +84,6 @@ typedef struct GrnPipeline
 	size_t		own_bytes;
 	float	   *center;			/* [dim] center of own vectors, or NULL */
 	GrnCodec	codec;
-	struct GrnTruth *truth;		/* rows that measure recall; NULL: not chosen yet */
 	GrnResultArrays out;		/* once written; rows NULL before */
 	GrnFinish	finish;			/* its gpu keeps the graph from the graph's build on */
 } GrnPipeline;
@@ -252,15 +251,6 @@ extern void grn_make_graph_navigable(const GrnMetricInfo *metric, const GrnPrepa
  * Measures the recall curve of the written result.  before: processor seconds at the build's start.
  */
 extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
-/*
- * For rows that memory does not hold: chooses the queries that measure recall.  entries must be
- * chosen.  grn_pipeline_compare_range() then compares the queries with vertices [begin, end), whose
- * rows another step has just read.
- */
-extern void grn_pipeline_choose_queries(GrnPipeline *p);
-/* Drops the chosen queries, if any. */
-extern void grn_pipeline_forget_queries(GrnPipeline *p);
-extern void grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end);
 
 /* ---- pipeline_nearest.c ---- */
 

@@ -10,19 +10,11 @@
  * of queries follows from the time of the first queries.  Processor time is used instead of elapsed
  * time, because on a busy machine elapsed time would make the number of queries random.
  *
- * With many rows, a comparison with all rows is slow.  Then most queries are only compared with the
- * result of a very wide search, and a few queries are compared with both.  The few show the
- * difference in recall between the two truths, and the estimate is the mean of the many plus this
- * difference.  The estimate has little more variance than if every query had been compared with all
- * rows: the method is control variates (Owen, Monte Carlo theory, 8.9).
- *
- * If memory does not hold the rows, the queries are chosen before codes are made.  The loop that
- * reads rows to encode them also compares the rows with the queries.  The number of queries is the
- * number after a build on a GPU.
+ * If memory does not hold the rows, a single round measures, because each round of queries reads
+ * all rows anew.
  */
 #include "builder/pipeline_impl.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +26,10 @@
 #define FIRST_QUERIES 8			/* queries measured in any case */
 /*
  * Queries measured in any case after a build on a GPU, which is too short for a share of its time,
- * and in a table of many rows.  Each round of queries reads all rows anew, and for a million rows
- * this reading takes as long as ten queries.
+ * in a table of many rows, and of rows on a disk.
  */
-#define FIRST_QUERIES_MANY 64
+#define FIRST_QUERIES_MANY 128
+#define MANY_NODES 250000
 #define ROWS 4096				/* rows that a thread compares with all queries at a time */
 #define SHARE 0.04				/* share of the processor seconds of the build */
 #define LEAST_SECONDS 0.03		/* minimum budget in seconds: small tables can afford more than the
@@ -51,16 +43,6 @@
 #define WIDE_EVERY 4
 #define DEAD_LIMIT 64
 
-/*
- * From this number of nodes on, a comparison of a query with all rows takes longer than the query's
- * searches at all widths and at WIDEST.
- */
-#ifdef GRNND_TEST_POINTS
-#define MANY_NODES 10000		/* small enough for test builds */
-#else
-#define MANY_NODES 250000
-#endif
-#define WIDEST 640
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
@@ -75,46 +57,37 @@ typedef struct QueryOutcome
 {
 	uint32_t	visits[GRN_CURVE_POINTS];
 	float		contrast[GRN_CURVE_POINTS];
-	Hits		of_all;			/* by comparison with all rows, if the query is compared with all
-								 * rows */
-	Hits		of_widest;		/* by comparison with the widest search, if a widest search is made */
+	Hits		hits;
 } QueryOutcome;
 
-typedef struct GrnTruth
+typedef struct Measure
 {
 	GrnPipeline *p;
 	GrnRecords	records;
 	uint32_t	nqueries;
-	uint32_t	ncompared;		/* number of queries, from the first, that are compared with all
-								 * rows */
-	bool		many;			/* at least MANY_NODES nodes: only some queries are compared with
-								 * all rows */
-	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes; vertices until the result is written */
+	uint32_t	queries[GRN_MOST_QUERIES];	/* nodes */
 	QueryOutcome outcomes[GRN_MOST_QUERIES];
 	/* the round of queries in work */
 	uint32_t	from;			/* first query of the round */
 	uint32_t	n;
 	GrnQueries	now;			/* the n queries of the round */
 	bool		failed;			/* memory was short */
-} GrnTruth;
-
-typedef GrnTruth Measure;
+} Measure;
 
 /* ---- true nearest rows ---- */
 
-/*
- * A GrnRangeFn over nodes, or over vertices before the result is written: compares them with all
- * queries.
- */
+/* A GrnRangeFn over vertices: compares them with all queries. */
 static void
 find_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Measure    *m = arg;
+	const GrnPipeline *p = m->p;
 	float		scratch[GRN_MOST_DIMS];
 
+	if (p->rows.on_disk)
+		grn_prefetch_rows(&p->rows, begin, end);
 	for (size_t v = begin; v < end; v++)
-		grn_queries_compare_row(&m->now, worker, m->queries + m->from, (uint32_t) v, grn_records_row(&m->records, (uint32_t) v),
-								scratch);
+		grn_queries_compare_row(&m->now, worker, m->queries + m->from, p->position[v], grn_row(&p->rows, v), scratch);
 }
 
 /* ---- searches ---- */
@@ -199,34 +172,21 @@ static void
 search_all_widths(const Measure *m, GrnStore *store, uint32_t i, bool wide, QueryOutcome *out)
 {
 	const GrnLeast *nearest = &m->now.nearest[i];
-	GrnLeast	widest = {0};
 	float	   *distances;
 	uint32_t	n;
 
-	if (m->many)
-	{
-		n = run_search(m, store, i, WIDEST, &distances, &out->visits[0]);
-		widest.n = n < GRN_CURVE_MOST_K ? n : GRN_CURVE_MOST_K;
-		memcpy(widest.d, distances, widest.n * sizeof(float));
-		grn_free(distances);
-	}
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
 		n = run_search(m, store, i, widths[point], &distances, &out->visits[point]);
 		out->contrast[point] = n < widths[point] ? 0
 			: grn_contrast(distances[widths[point] / GRN_CONTRAST_PART - 1], distances[widths[point] - 1]);
-		count_hits(nearest, distances, n, point, &out->of_all);
-		count_hits(&widest, distances, n, point, &out->of_widest);
+		count_hits(nearest, distances, n, point, &out->hits);
 		grn_free(distances);
 		/* Wider searches find these rows, too. */
-		if (!wide && all_found(nearest->n > 0 ? nearest : &widest, point,
-							   nearest->n > 0 ? &out->of_all : &out->of_widest))
+		if (!wide && all_found(nearest, point, &out->hits))
 		{
 			for (uint32_t p2 = point + 1; p2 < GRN_CURVE_POINTS; p2++)
-			{
-				count_all(nearest, p2, &out->of_all);
-				count_all(&widest, p2, &out->of_widest);
-			}
+				count_all(nearest, p2, &out->hits);
 			break;
 		}
 	}
@@ -259,31 +219,23 @@ make_queries(Measure *m)
 							m->p->parallel->nworkers);
 }
 
+/* Measures queries [begin, end). */
 static void
-search_all(Measure *m)
+measure_round(Measure *m, uint32_t begin, uint32_t end)
 {
-	grn_queries_merge(&m->now);
-	m->p->parallel->run(m->p->parallel, m->n, m->n / (2 * m->p->parallel->nworkers) + 1,
-						search_range, m);
-}
+	GrnParallel *parallel = m->p->parallel;
 
-/* Measures queries [begin, end).  compared: compares the queries with all rows. */
-static void
-measure_round(Measure *m, uint32_t begin, uint32_t end, bool compared)
-{
 	m->from = begin;
 	m->n = end - begin;
-	if (m->n > 0 && make_queries(m))
+	m->failed = !make_queries(m);
+	if (!m->failed)
 	{
-		if (compared)
-		{
-			m->p->parallel->run(m->p->parallel, m->p->result->nodes, ROWS, find_range, m);
-			m->ncompared = end;
-		}
-		search_all(m);
+		parallel->run(parallel, m->p->graph.n, ROWS, find_range, m);
+		grn_queries_merge(&m->now);
+		grn_pipeline_sample_rows(m->p, true);
+		parallel->run(parallel, m->n, m->n / (2 * parallel->nworkers) + 1, search_range, m);
+		grn_pipeline_sample_rows(m->p, false);
 	}
-	else
-		m->failed = true;
 	grn_queries_free(&m->now);
 }
 
@@ -312,7 +264,7 @@ draw_queries(Measure *m)
  * the share of queries that miss the nearest row.
  */
 static double
-mean_missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t point)
+mean_missed(const Measure *m, uint32_t n, uint32_t k, uint32_t point)
 {
 	uint32_t	others = m->p->result->nodes - 1;
 	uint32_t	step = k == 1 ? WIDE_EVERY : 1;
@@ -321,7 +273,7 @@ mean_missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t poin
 
 	for (uint32_t i = 0; i < n; i += step, asked++)
 	{
-		const Hits *hits = of_all ? &m->outcomes[i].of_all : &m->outcomes[i].of_widest;
+		const Hits *hits = &m->outcomes[i].hits;
 
 		sum += k == GRN_CURVE_KS ? !hits->first[point]
 			: 1 - (double) hits->n[k][point] / (ks[k] < others ? ks[k] : others);
@@ -329,76 +281,10 @@ mean_missed(const Measure *m, bool of_all, uint32_t n, uint32_t k, uint32_t poin
 	return sum / asked;
 }
 
-/*
- * Estimates the same share for n queries, some of which may not be compared with all rows (control
- * variates).
- */
-static double
-estimate_missed(const Measure *m, uint32_t n, uint32_t k, uint32_t point)
-{
-	double		share = mean_missed(m, true, m->ncompared, k, point);
-
-	if (n > m->ncompared)
-		share += mean_missed(m, false, n, k, point) - mean_missed(m, false, m->ncompared, k, point);
-	return share < 0 ? 0 : share > 1 ? 1 : share;
-}
-
-/* The negated number of the ten nearest rows that query i finds, summed over all widths. */
-static double
-missed_in_all(const Measure *m, bool of_all, uint32_t i)
-{
-	const Hits *hits = of_all ? &m->outcomes[i].of_all : &m->outcomes[i].of_widest;
-	double		sum = 0;
-
-	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
-		sum -= hits->n[0][point];
-	return sum;
-}
-
-/*
- * Returns the number of fully compared queries whose means would have the same variance as our
- * estimate.  The function uses the variances of missed rows: by all rows, by the widest search, and
- * of the difference of both.
- */
-static uint32_t
-queries_worth(const Measure *m, uint32_t n)
-{
-	double		sum[3] = {0};
-	double		squares[3] = {0};
-	double		variance[3];
-	double		ours;
-
-	if (n == m->ncompared)
-		return n;
-	for (uint32_t i = 0; i < n; i++)
-	{
-		double		of_widest = missed_in_all(m, false, i);
-		double		of_all = i < m->ncompared ? missed_in_all(m, true, i) : 0;
-		double		x[3] = {of_all, of_widest, of_all - of_widest};
-
-		for (int j = 0; j < 3; j++)
-			if (j == 1 || i < m->ncompared)
-			{
-				sum[j] += x[j];
-				squares[j] += x[j] * x[j];
-			}
-	}
-	for (int j = 0; j < 3; j++)
-	{
-		uint32_t	of = j == 1 ? n : m->ncompared;
-
-		variance[j] = squares[j] / of - sum[j] / of * (sum[j] / of);
-	}
-	ours = variance[1] / n + variance[2] / m->ncompared;
-	if (ours * n <= variance[0])
-		return n;
-	return ours * m->ncompared >= variance[0] ? m->ncompared : (uint32_t) (variance[0] / ours);
-}
-
 static void
 sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses, GrnContrast *contrast)
 {
-	curve->queries = queries_worth(m, n);
+	curve->queries = n;
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
 	{
 		uint64_t	visits = 0;
@@ -418,122 +304,45 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses, G
 		contrast->at[point] = known > 0 ? (float) exp(sum / known) : 0;
 		curve->visits[point] = (float) ((double) visits / wide);
 		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
-			curve->recall[k][point] = (float) (1 - estimate_missed(m, n, k, point));
+			curve->recall[k][point] = (float) (1 - mean_missed(m, n, k, point));
 		/*
 		 * The least width keeps as many candidates as k, so any wrong candidate is a miss.  This
 		 * width says nothing about the ratio of misses.
 		 */
 		if (widths[point] > ks[0])
 		{
-			misses->first += (float) (curve->queries * estimate_missed(m, n, GRN_CURVE_KS, point));
-			misses->ten += (float) (curve->queries * estimate_missed(m, n, 0, point));
+			misses->first += (float) (curve->queries * mean_missed(m, n, GRN_CURVE_KS, point));
+			misses->ten += (float) (curve->queries * mean_missed(m, n, 0, point));
 		}
 	}
 }
 
 /*
- * Makes the state of a measurement, without the result's arrays.  Returns NULL if memory is short.
- */
-static Measure *
-make_measure(GrnPipeline *p)
-{
-	Measure    *m = grn_alloc_zeroed(1, sizeof(*m));
-
-	if (m == NULL)
-		return NULL;
-	m->p = p;
-	m->records.p = p;
-	return m;
-}
-
-void
-grn_pipeline_choose_queries(GrnPipeline *p)
-{
-	Measure    *m;
-
-	if (p->truth != NULL || p->build->spec->skip_recall || (m = make_measure(p)) == NULL)
-		return;
-	draw_queries(m);
-	m->n = m->nqueries < FIRST_QUERIES_MANY ? m->nqueries : FIRST_QUERIES_MANY;
-	p->truth = m;
-	if (m->n == 0 || !make_queries(m))
-		grn_pipeline_forget_queries(p);
-}
-
-void
-grn_pipeline_forget_queries(GrnPipeline *p)
-{
-	if (p->truth == NULL)
-		return;
-	grn_queries_free(&p->truth->now);
-	grn_free(p->truth);
-	p->truth = NULL;
-}
-
-void
-grn_pipeline_compare_range(GrnPipeline *p, int worker, size_t begin, size_t end)
-{
-	find_range(p->truth, worker, begin, end);
-}
-
-/*
- * Measures queries [n, first), and then further rounds while processor time is left in the budget.
+ * Measures `first` queries, and then further rounds while processor time is left in the budget.
  * Each round at most doubles the number of queries.  budget: processor seconds.  Returns the number
  * of measured queries.
  */
 static uint32_t
-measure_rounds(Measure *m, uint32_t n, uint32_t first, double budget, bool compared)
+measure_rounds(Measure *m, uint32_t first, double budget)
 {
 	double		begun = grn_processor_seconds();
-	uint32_t	before = n;
+	uint32_t	n = 0;
 
-	for (uint32_t next = first < m->nqueries ? first : m->nqueries;
-		 next > n && !m->failed;)
+	draw_queries(m);
+	for (uint32_t next = first < m->nqueries ? first : m->nqueries; next > n && !m->failed;)
 	{
 		double		spent;
 		double		room;
 
-		measure_round(m, n, next, compared);
+		measure_round(m, n, next);
 		n = next;
 		spent = grn_processor_seconds() - begun;
-		room = spent > 0 ? (budget / spent - 1) * (n - before) : n;
+		room = spent > 0 ? (budget / spent - 1) * n : n;
 		next = n + (uint32_t) (room < 0 ? 0 : room > n ? n : room);
 		if (next > m->nqueries)
 			next = m->nqueries;
 	}
 	return n;
-}
-
-/* Measures queries within the budget.  Returns their number. */
-static uint32_t
-measure_for(Measure *m, uint32_t first, double budget)
-{
-	uint32_t	n;
-
-	draw_queries(m);
-	m->many = m->p->result->nodes >= MANY_NODES;
-	if (!m->many)
-		return measure_rounds(m, 0, first, budget, true);
-	n = measure_rounds(m, 0, FIRST_QUERIES_MANY, 0, true);
-	/* For a million sentences on 16 cores: about 200 queries, and .3 s in all. */
-	return measure_rounds(m, n, 2 * n, budget / 2, false);
-}
-
-/*
- * Searches for the queries that the loop over rows has compared with all rows.  Returns their
- * number.
- */
-static uint32_t
-measure_compared(Measure *m)
-{
-	for (uint32_t i = 0; i < m->n; i++)
-		m->queries[i] = m->p->position[m->queries[i]];
-	grn_pipeline_sample_rows(m->p, true);
-	search_all(m);
-	grn_pipeline_sample_rows(m->p, false);
-	grn_queries_free(&m->now);
-	m->ncompared = m->n;
-	return m->n;
 }
 
 void
@@ -543,26 +352,24 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	double		least = r->on_gpu ? LEAST_SECONDS_GPU * p->parallel->nworkers : LEAST_SECONDS;
 	double		budget = (grn_processor_seconds() - before) * SHARE;
 	double		since = grn_seconds();
+	bool		many = r->on_gpu || r->nodes >= MANY_NODES || p->rows.on_disk;
 	uint32_t	n;
-	Measure    *m = p->truth ? p->truth : make_measure(p);
+	Measure    *m = grn_alloc_zeroed(1, sizeof(*m));
 
 	memset(&r->curve, 0, sizeof(r->curve));
 	memset(&r->misses, 0, sizeof(r->misses));
 	memset(&r->contrast, 0, sizeof(r->contrast));
-	if (m == NULL || !grn_records_begin(&m->records, p))
-	{
-		if (m != NULL)
-			grn_records_end(&m->records);
-		grn_free(m);
-		p->truth = NULL;
+	if (m == NULL)
 		return;
+	m->p = p;
+	if (grn_records_begin(&m->records, p))
+	{
+		n = measure_rounds(m, many ? FIRST_QUERIES_MANY : FIRST_QUERIES,
+						   p->rows.on_disk ? 0 : budget > least ? budget : least);
+		if (n > 0 && !m->failed)
+			sum_up(m, n, &r->curve, &r->misses, &r->contrast);
 	}
-	n = p->truth ? measure_compared(m)
-		: measure_for(m, r->on_gpu ? FIRST_QUERIES_MANY : FIRST_QUERIES, budget > least ? budget : least);
-	if (n > 0 && !m->failed)
-		sum_up(m, n, &r->curve, &r->misses, &r->contrast);
 	grn_records_end(&m->records);
 	grn_free(m);
-	p->truth = NULL;
 	r->sec_recall = (float) (grn_seconds() - since);
 }
