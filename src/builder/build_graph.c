@@ -147,41 +147,16 @@ grn_drop_graph(GrnGpu *gpu)
 }
 
 /*
- * Decides whether a single GPU builds the whole graph: the GPU has enough memory, and a build in
- * parts on all GPUs is not faster.  Completes params with defaults.
+ * A single GPU builds the whole graph if the GPU has enough memory, and a build in parts on all
+ * GPUs is not faster.
  */
-static GrnGpuStatus
-plan_whole(const GrnGraphJob *job, const GrnGpuOptions *options, GrnGraphParams *params, bool *whole,
-		   GrnGpuError *err)
-{
-	const GrnRows *rows = job->rows;
-	GrnGpuStatus status;
-	uint64_t	limit = 0;
-
-	grn_gpu_default_params(params, rows->dim);
-	status = grn_gpu_limit(job->gpu, options->memory_limit, &limit, err);
-	*whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), rows->n) &&
-		grn_gpu_plan(job->gpu, params, options, rows->n, rows->dim) <= limit;
-	return status;
-}
-
-bool
-grn_builds_whole(const GrnGraphJob *job)
-{
-	const GrnGpuOptions options = whole_options(job);
-	GrnGraphParams params = *job->params;
-	GrnGpuError ignored;
-	bool		whole;
-
-	return plan_whole(job, &options, &params, &whole, &ignored) == GRN_GPU_OK && whole;
-}
-
-/* Builds the graph at once if plan_whole() allows, otherwise in parts. */
 static GrnGpuStatus
 gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 {
+	const GrnRows *rows = job->rows;
 	GrnGpuOptions options = whole_options(job);
 	GrnGraphParams params;
+	uint64_t	limit = 0;
 	bool		whole;
 	GrnGpuStatus status;
 
@@ -191,7 +166,10 @@ gpu_build(GrnGraphJob *job, GrnGpuError *err, GrnFailure *failure)
 	limit_param(job, "r", &job->params->r, GRN_GPU_MOST_R, "a GPU");
 	limit_param(job, "s", &job->params->s, GRN_GPU_MOST_S, "a GPU");
 	params = *job->params;
-	status = plan_whole(job, &options, &params, &whole, err);
+	grn_gpu_default_params(&params, rows->dim);
+	status = grn_gpu_limit(job->gpu, options.memory_limit, &limit, err);
+	whole = status == GRN_GPU_OK && !grn_parts_are_faster(grn_open_gpus(), rows->n) &&
+		grn_gpu_plan(job->gpu, &params, &options, rows->n, rows->dim) <= limit;
 	if (whole)
 		status = build_whole(job, &options, &params, err);
 	if (whole && status == GRN_GPU_OK)

@@ -65,8 +65,6 @@ extern bool grn_build_graph(GrnGraphJob *job, GrnFailure *failure);
 extern GrnGpu *grn_load_graph(GrnGpu *gpu, const GrnGraph *graph, const GrnDeviceChoice *choice);
 /* Frees the GPU's copy of a graph and the digests of its rows. */
 extern void grn_drop_graph(GrnGpu *gpu);
-/* Whether the job's GPU can build the whole graph in the memory that is free now. */
-extern bool grn_builds_whole(const GrnGraphJob *job);
 
 /*
  * parts.c: builds in parts: graphs whose build needs more memory than a device or a limit allows,

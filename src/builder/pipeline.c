@@ -35,14 +35,8 @@
  */
 #define GPU_PARTS_MEMBERS 1.4
 
-/* Estimated bytes that are kept of a vertex beside its record: numbers and places. */
-#define KEPT_BYTES 16
-
-static uint64_t
-larger(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
+/* Least number of bytes that the graph and the results take for a row. */
+#define LEAST_BYTES 64
 
 /*
  * Chooses the degree, the form of own vectors, and the record's geometry before codes are fitted.
@@ -103,27 +97,6 @@ graph_job(GrnPipeline *p)
 }
 
 /*
- * Whether rows that memory does not hold may stay where they were collected.  A GPU that builds the
- * graph as a whole reads the rows once, in their order, as do all steps that work on single rows.
- * Later steps read vertices in another order, so the rows of neighboring vertices are scattered.
- * Half of memory must therefore hold the data kept of each vertex: first lists and codes, and then
- * own vectors, in a form different from the rows.  The layout must be chosen.
- */
-static bool
-leaves_rows(GrnPipeline *p)
-{
-	const GrnHost *host = p->build->host;
-	uint64_t	limit = grn_memory_limit(p->plan.choice.work_limit);
-	uint64_t	own = grn_pipeline_own_bytes(p);
-	uint64_t	listed = p->result->degree * sizeof(uint32_t) + (p->build->spec->use_codes ? sizeof(GrnFactor) +
-																 grn_code_bytes(grn_codec_usual_shape(p->rows.dim, &p->plan.costs)) : 0);
-	GrnGraphJob job = graph_job(p);
-
-	return own > 0 && p->rows.n * (larger(own, listed) + KEPT_BYTES) <= limit / 2 &&
-		host->device(host->ctx, true, &job.gpu) && job.gpu != NULL && grn_builds_whole(&job);
-}
-
-/*
  * Chooses the layout of rows that are not checked yet, by the form in which the rows came.  Returns
  * false if no layout fits.
  */
@@ -136,7 +109,50 @@ forecast_layout(const GrnPipeline *p, GrnPipeline *forecast, GrnBuildResult *res
 	*result = *p->result;
 	forecast->result = result;
 	result->form = p->rows.form;
+	result->nodes = (uint32_t) p->build->n;
 	return choose_layout(forecast, &ignored);
+}
+
+/* What WORK must hold.  The layout must be chosen. */
+static GrnWorkNeeds
+work_needs(const GrnPipeline *p)
+{
+	return (GrnWorkNeeds) {.rows = p->build->n, .nodes = p->rows.n, .dim = p->rows.dim, .degree = p->result->degree,
+						   .code_bytes = grn_most_code_bytes(&p->plan.costs), .code_dims = p->plan.max_code_dims,
+						   .centered = p->result->centered, .placed_bytes = p->work.bytes};
+}
+
+/*
+ * Whether the rows that memory does not hold yet, the graph, its workspace and the results exceed
+ * memory, by the number of all rows.  The graph's workspace is the one of cores if no GPU will
+ * build.
+ */
+static bool
+exceeds_memory(const GrnPipeline *p)
+{
+	const GrnBuild *b = p->build;
+	uint64_t	rows = b->n * p->rows.row_bytes;
+	GrnPipeline forecast;
+	GrnBuildResult result;
+	GrnWorkNeeds needs;
+	GrnGpu	   *gpu = NULL;
+
+	if (!b->spec->may_move || b->spec->near.k > 0 || grn_pipeline_cells(b->n) < 2)
+		return false;
+	/* Rows that are in memory already take no more free memory. */
+	rows = rows < b->on_disk ? rows : b->on_disk;
+	rows += LEAST_BYTES * b->n;
+	if (rows <= grn_memory_limit(p->plan.choice.work_limit) && forecast_layout(p, &forecast, &result))
+	{
+		needs = work_needs(&forecast);
+		rows += grn_place_work_arrays(&needs, NULL).kept_bytes + grn_pipeline_place_result(&forecast, NULL).bytes -
+			LEAST_BYTES * b->n;
+		if (b->host->device(b->host->ctx, false, &gpu) && gpu == NULL)
+			rows += grn_rnnd_bytes(&result.params, b->n, grn_copied_dims(&p->rows));
+		else
+			rows += (uint64_t) (GPU_PARTS_MEMBERS * (double) b->n) * (4 * result.degree + 5);
+	}
+	return rows > grn_memory_limit(p->plan.choice.work_limit);
 }
 
 /*
@@ -151,52 +167,22 @@ choose_regime(GrnPipeline *p)
 	GrnPipeline forecast;
 	GrnBuildResult result;
 
-	if (!grn_pipeline_may_move(p))
+	if (!exceeds_memory(p))
 		return;
 	p->plan.regime = GRN_PLACED;
-	if (!forecast_layout(p, &forecast, &result))
+	if (!forecast_layout(p, &forecast, &result) || result.form != GRN_FORM_ROUNDED)
 		return;
-	if (result.form == GRN_FORM_ROUNDED && grn_pipeline_rounding_loses(p))
-	{
+	if (grn_pipeline_rounding_loses(p))
 		p->plan.keep = GRN_KEEP_EXACT;
-		if (!forecast_layout(p, &forecast, &result))
-			return;
-	}
-	if (grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
-		result.form == GRN_FORM_ROUNDED && grn_pipeline_has_many_rows(&p->rows))
+	/* Scales follow rows in the rows' own form. */
+	else if (grn_form(p->rows.form)->bits > 2 * grn_form(GRN_FORM_ROUNDED)->bits &&
+			 !grn_is_scaled(p->rows.embedding) && grn_pipeline_has_many_rows(&p->rows))
 		p->plan.regime = GRN_ROUNDED;
-	else if (leaves_rows(&forecast))
-		p->plan.regime = GRN_IN_PLACE;
-}
-
-/*
- * Checks rows on a disk that stay in place.  Works from the last row to the first: memory still has
- * the rows that were collected last, and afterwards holds the first rows, where the next steps
- * begin to read.
- */
-static bool
-check_rows_from_end(GrnPipeline *p, uint64_t *hashes, GrnPrepared *prepared, GrnFailure *failure)
-{
-	GrnPrepare	prepare = {.rows = &p->rows, .ahead = true};
-	uint64_t	n = p->rows.n;
-	uint64_t	stretch = (n + GRN_PLACE_STRETCHES - 1) / GRN_PLACE_STRETCHES;
-
-	grn_prepare_begin(&prepare);
-	for (uint64_t s = (n - 1) / stretch + 1; s-- > 0;)
-	{
-		uint64_t	first = s * stretch;
-
-		prepare.hashes = hashes + first;
-		if (!grn_prepare_stretch(&prepare, first, n - first < stretch ? n - first : stretch, p->parallel,
-								 GRN_PREFETCH_PIECE / p->rows.row_bytes + 1, failure))
-			return false;
-	}
-	return grn_prepare_end(&prepare, prepared, failure);
 }
 
 /*
  * Checks all rows, and finds the distinct rows: vertex_of_rank[] becomes the first rank of an equal
- * row.  Rows that memory cannot hold are moved in the same pass, unless they may stay.
+ * row.  Rows that memory cannot hold are moved in the same pass.
  */
 static bool
 check_rows(GrnPipeline *p, GrnFailure *failure)
@@ -210,7 +196,7 @@ check_rows(GrnPipeline *p, GrnFailure *failure)
 
 	p->order = b->order;
 	choose_regime(p);
-	if (p->plan.regime >= GRN_PLACED)
+	if (p->plan.regime != GRN_IN_MEMORY)
 	{
 		if (!grn_pipeline_place_rows(p, &prepared, &hashes, &by_cell, &slots, failure))
 			return false;
@@ -225,8 +211,7 @@ check_rows(GrnPipeline *p, GrnFailure *failure)
 		p->vertex_of_rank = (uint32_t *) w;
 		hashes = (uint64_t *) (w + ranks);
 		slots = (uint32_t *) (hashes + b->n);
-		if (!(p->plan.regime == GRN_IN_PLACE ? check_rows_from_end(p, hashes, &prepared, failure)
-			  : grn_prepare(&p->rows, p->order, p->metric, p->parallel, hashes, &prepared, failure)))
+		if (!grn_prepare(&p->rows, p->order, p->metric, p->parallel, hashes, &prepared, failure))
 			return false;
 	}
 	p->result->form = prepared.form;
@@ -235,10 +220,10 @@ check_rows(GrnPipeline *p, GrnFailure *failure)
 	all = p->rows;
 	all.order = p->order;
 	/* Only rows with equal hashes are read again, at random places. */
-	if (p->plan.regime >= GRN_PLACED)
+	if (p->plan.regime != GRN_IN_MEMORY)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, true);
 	p->rows.n = grn_find_duplicates(&all, hashes, by_cell, p->parallel, p->vertex_of_rank, slots);
-	if (p->plan.regime >= GRN_PLACED)
+	if (p->plan.regime != GRN_IN_MEMORY)
 		grn_pages_scattered(all.base, b->n * all.row_bytes, false);
 	p->result->nodes = (uint32_t) p->rows.n;
 	return true;
@@ -249,13 +234,11 @@ static bool
 plan_memory(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GrnWorkNeeds needs = {.rows = p->build->n, .nodes = p->rows.n, .dim = p->rows.dim, .degree = r->degree,
-		.code_bytes = grn_most_code_bytes(&p->plan.costs), .code_dims = p->plan.max_code_dims, .centered = r->centered,
-		.placed_bytes = p->work.bytes};
+	GrnWorkNeeds needs = work_needs(p);
 	GrnWork		w;
 	char	   *work;
 
-	if (p->plan.regime >= GRN_PLACED)
+	if (p->plan.regime != GRN_IN_MEMORY)
 	{
 		p->own_bytes = grn_pipeline_own_bytes(p);
 		needs.own_bytes = p->plan.regime == GRN_ROUNDED ? 0 : p->own_bytes;
@@ -266,7 +249,7 @@ plan_memory(GrnPipeline *p, GrnFailure *failure)
 	w = grn_place_work_arrays(&needs, work);
 	p->work.base = work;
 	p->vertex_of_rank = w.vertex_of_rank;
-	if (p->plan.regime >= GRN_PLACED)
+	if (p->plan.regime != GRN_IN_MEMORY)
 	{
 		p->order = w.order;
 		p->own = p->plan.regime == GRN_ROUNDED ? (uint8_t *) p->rows.base : w.own;
@@ -340,57 +323,24 @@ number_by_row(GrnPipeline *p)
 	p->rows.order = p->distinct;
 }
 
-/* Leaves rows in place, and reserves memory for own vectors.  Vertices must be numbered. */
-static bool
-leave_rows_in_place(GrnPipeline *p, GrnFailure *failure)
-{
-	char	   *work;
-
-	p->own_bytes = grn_pipeline_own_bytes(p);
-	work = grn_pipeline_need(p, GRN_SEG_WORK, p->work.bytes + p->rows.n * p->own_bytes, failure);
-	if (!work)
-		return false;
-	p->own = (uint8_t *) work + p->work.bytes;
-	p->work.bytes += grn_aligned(p->rows.n * p->own_bytes);
-	grn_pipeline_enter_move(p, p->build->n);
-	return true;
-}
-
-/* Reverts leave_rows_in_place() after the GPU has failed: cores give the vertices other numbers. */
-static void
-undo_leaving_in_place(GrnPipeline *p)
-{
-	p->result->moved = p->result->rows_in_place = p->result->own_items = 0;
-	p->rows.on_disk = false;
-	p->own = NULL;
-}
-
 /*
- * Numbers the vertices.  Moves their rows if the rows, the graph and the host's workspace exceed
- * memory, unless the rows may stay in place for a GPU.  Rows that the first pass has moved are not
- * moved again, and vertices follow the order of these rows.
+ * Numbers the vertices: by row for a GPU, otherwise by rank.  Vertices of rows that the first pass
+ * has moved follow the order of these rows, and keep their numbers if cores build after a GPU.
  */
-static bool
-order_rows(GrnPipeline *p, uint64_t workspace, bool for_gpu, GrnFailure *failure)
+static void
+order_rows(GrnPipeline *p, bool for_gpu)
 {
-	if (p->result->rows_in_place)
-		undo_leaving_in_place(p);
 	if (p->result->moved)
-		return true;
-	if (p->plan.regime >= GRN_PLACED)
+		return;
+	if (p->plan.regime != GRN_IN_MEMORY)
 	{
 		number_by_row(p);
 		grn_pipeline_enter_move(p, grn_pipeline_place_together(p) ? p->rows.n : p->build->n);
-		return true;
 	}
-	if (for_gpu)
+	else if (for_gpu)
 		number_by_row(p);
 	else
 		number_by_rank(p);
-	p->plan.regime = !grn_pipeline_should_move(p, workspace) ? GRN_IN_MEMORY
-		: for_gpu && leaves_rows(p) ? GRN_IN_PLACE : GRN_MOVED;
-	return p->plan.regime == GRN_IN_MEMORY ||
-		(p->plan.regime == GRN_IN_PLACE ? leave_rows_in_place(p, failure) : grn_pipeline_move_rows(p, failure));
 }
 
 /* A thread that waits for the device and builds the graph on the device, if a GPU opens. */
@@ -548,10 +498,9 @@ build_on_cores(GrnPipeline *p, GrnFailure *failure)
 	/* A failed GPU may have begun a later phase. */
 	if (p->progress.phase != GRN_PHASE_PREPARE)
 		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
-	if (!order_rows(p, grn_rnnd_bytes(&r->params, p->rows.n, grn_copied_dims(&p->rows)), false, failure))
-		return false;
-	/* The graph's workspace overlaps scratch, unless moved rows lie behind scratch. */
-	job.work_offset = p->plan.regime == GRN_MOVED ? p->work.bytes : p->work.kept_bytes;
+	order_rows(p, false);
+	/* The graph's workspace overlaps scratch. */
+	job.work_offset = p->work.kept_bytes;
 	/* The kernel keeps file pages in the second half of memory. */
 	job.choice = &here;
 	if (p->plan.regime != GRN_IN_MEMORY)
@@ -613,9 +562,7 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 	/* A graph with a single vertex needs no device. */
 	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
 	{
-		if (!order_rows(&p, (uint64_t) (GPU_PARTS_MEMBERS * (double) p.rows.n) * (4 * result->degree + 5),
-						true, failure))
-			return false;
+		order_rows(&p, true);
 		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
 		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(&p, NULL).bytes);
 		result->sec_prepare += grn_lap(&since);

@@ -1,7 +1,7 @@
 /*
  * pipeline_impl.h - the state of a build, shared by the files of its steps: pipeline.c, which runs
  * the steps in order, pipeline_codes.c, pipeline_form.c, pipeline_entries.c, pipeline_result.c,
- * pipeline_recall.c, pipeline_nearest.c, pipeline_place.c and pipeline_move.c.
+ * pipeline_recall.c, pipeline_nearest.c and pipeline_place.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H
@@ -19,16 +19,10 @@
 #include "store/record.h"
 #include "store/search.h"
 
-/*
- * Where the rows of a build lie.  choose_regime() decides before the first pass over the rows, and
- * order_rows() after the pass unless the pass has moved the rows.
- */
+/* Where the rows of a build lie.  choose_regime() decides before the first pass over the rows. */
 typedef enum GrnRegime
 {
 	GRN_IN_MEMORY = 0,			/* in VECTORS, and memory holds the rows */
-	GRN_IN_PLACE,				/* in VECTORS on a disk: a GPU reads the rows once and in order;
-								 * WORK has own vectors */
-	GRN_MOVED,					/* in WORK, where the distinct rows were moved after the first pass */
 	GRN_PLACED,					/* in WORK, where the first pass has moved all rows */
 	GRN_ROUNDED					/* the same as own items (own.c) of GRN_FORM_ROUNDED, the form that
 								 * records keep; own[] is these items, indexed by row */
@@ -129,19 +123,12 @@ extern void grn_pipeline_judge_form(GrnPipeline *p);
  */
 extern bool grn_pipeline_rounding_loses(GrnPipeline *p);
 
-/* ---- pipeline_place.c, pipeline_move.c ---- */
+/* ---- pipeline_place.c ---- */
 
 #define GRN_MOST_CELLS 64		/* largest number of cells into which rows move */
 #define GRN_LEAST_CELL_ROWS 4096	/* smallest mean number of rows in a cell */
 #define GRN_PLACE_STRETCHES 32	/* stretches of grn_pipeline_place_rows(), of two loops each */
 
-/*
- * Whether rows may move, and rows, graph and the host's workspace, in bytes, together exceed
- * memory.
- */
-extern bool grn_pipeline_should_move(const GrnPipeline *p, uint64_t workspace);
-/* Whether rows will move, by the facts known before the first pass. */
-extern bool grn_pipeline_may_move(const GrnPipeline *p);
 /*
  * The first pass over rows that will move.  Checks the rows and moves them to the beginning of
  * WORK, cell by cell of the space.  Rounds the rows if the regime is GRN_ROUNDED.  Sets p->order to
@@ -172,13 +159,6 @@ extern uint32_t grn_pipeline_cells(uint64_t n);
  * reads no pages around the requested page.
  */
 extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
-/*
- * Moves the distinct rows to WORK, cell by cell of the space, and renumbers vertices in the rows'
- * new order.  Vertices must be numbered, and rows.order must map vertices to rows.  Used if the
- * need to move was found only after the first pass.
- */
-extern bool grn_pipeline_move_rows(GrnPipeline *p, GrnFailure *failure);
-
 /* ---- pipeline_entries.c ---- */
 
 /*

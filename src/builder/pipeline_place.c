@@ -1,6 +1,11 @@
 /*
  * pipeline_place.c - the first pass over rows that memory cannot hold: checks and moves the rows.
  *
+ * The steps after the graph's rounds follow edges: they read the lists and rows of near vertices.
+ * In the order of the table, near rows are scattered, so beyond memory each row would cost a random
+ * read of the disk.  So the space is cut into cells, and the rows of each cell move next to each
+ * other.  A step that follows edges then stays within a few cells.
+ *
  * The need to move rows is known before any row is read, and a sample of rows gives the cells.  So
  * a single pass does all work on a row while the row is in memory: it checks the values, computes
  * the hash, finds the cell, and copies the row to the places of the cell.  The number of rows in a
@@ -107,10 +112,11 @@ home_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Placement  *place = arg;
 	GrnPipeline *p = place->p;
+	GrnRows		rows = p->rows;
 
 	(void) worker;
-	grn_parts_home(&p->rows, place->cells, p->build->n, place->cut, begin, end,
-				   place->home - place->prepare.first);
+	rows.embedding = GRN_EMBED_ROW;
+	grn_parts_home(&rows, place->cells, p->build->n, place->cut, begin, end, place->home - place->prepare.first);
 }
 
 /* The number of the piece that contains a place. */
@@ -263,6 +269,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 {
 	uint64_t	n = p->build->n;
 	Placement	place = {.p = p, .cells = grn_pipeline_cells(n)};
+	const GrnRows came = p->rows;
 	GrnRows		all = p->rows;
 	GrnParts	parts;
 	GrnCells	found;
@@ -283,6 +290,8 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 
 	all.order = p->build->order;
 	all.on_disk = true;
+	/* The scales of scaled rows are still unknown. */
+	all.embedding = GRN_EMBED_ROW;
 	/* The sample is read at random, and read-ahead around sampled rows would be wasted. */
 	grn_pages_scattered(all.base, n * all.row_bytes, true);
 	grn_parts_cells(&all, place.cells, 0, p->result->params.seed, p->parallel, place.cut, &parts, &found);
@@ -292,7 +301,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	 * each place again.
 	 */
 	grn_pages_scattered(place.copy, place.places * place.row_bytes, true);
-	if (!copy_rows(&place, failure) || !grn_prepare_end(&place.prepare, prepared, failure))
+	if (!copy_rows(&place, failure))
 		return false;
 	close_gaps(&place);
 	grn_pages_scattered(place.copy, place.places * place.row_bytes, false);
@@ -303,6 +312,9 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	if (p->plan.regime == GRN_ROUNDED)
 		p->rows.form = GRN_FORM_ROUNDED;
 	p->order = place.order;
+	place.prepare.rows = &came;
+	if (!grn_prepare_end(&place.prepare, &p->rows, p->order, p->metric, p->parallel, prepared, failure))
+		return false;
 	*hashes = place.hashes + place.gap;
 	*by_cell = place.by_cell;
 	*slots = place.slots;
@@ -387,4 +399,44 @@ grn_pipeline_place_together(GrnPipeline *p)
 	grn_pages_remove((const char *) p->rows.base + m * row_bytes, (p->build->n - m) * row_bytes);
 	p->rows.order = NULL;
 	return true;
+}
+
+/* ---- what has moved ---- */
+
+uint32_t
+grn_pipeline_cells(uint64_t n)
+{
+	return n / GRN_LEAST_CELL_ROWS < GRN_MOST_CELLS ? (uint32_t) (n / GRN_LEAST_CELL_ROWS) : GRN_MOST_CELLS;
+}
+
+size_t
+grn_pipeline_own_bytes(const GrnPipeline *p)
+{
+	GrnForm		form = (GrnForm) p->result->form;
+
+	/* With few distinct rows the leader keeps a form that holds any values (write_index.c). */
+	return p->plan.regime != GRN_ROUNDED && (form == p->rows.form || p->rows.n < GRN_LEAST_CELL_ROWS) ? 0
+		: grn_own_item_bytes(form, p->rows.dim);
+}
+
+void
+grn_pipeline_enter_move(GrnPipeline *p, uint64_t rows)
+{
+	GrnBuildResult *r = p->result;
+
+	p->rows.on_disk = true;
+	r->own_items = p->own_bytes > 0;
+	if (!r->own_items)
+		p->own = NULL;
+	r->moved = (uint32_t) (r->own_items && p->plan.regime != GRN_ROUNDED ? p->rows.n : rows);
+	r->off_vectors = (uint64_t) ((r->own_items ? (const char *) p->own : (const char *) p->rows.base) - p->work.base);
+}
+
+void
+grn_pipeline_sample_rows(const GrnPipeline *p, bool begin)
+{
+	if (p->rows.on_disk)
+		grn_pages_scattered(p->rows.base, (p->rows.order ? p->build->n : p->rows.n) * p->rows.row_bytes, begin);
+	if (p->own)
+		grn_pages_scattered(p->own, p->rows.n * p->own_bytes, begin);
 }

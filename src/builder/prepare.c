@@ -48,7 +48,7 @@ scan_range(void *arg, int worker, size_t begin, size_t end)
 				;
 			return;
 		}
-		if (p->octaves != NULL)
+		if (grn_is_scaled(p->rows->embedding))
 		{
 			int			octave = grn_octave(norm2);
 
@@ -80,6 +80,8 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 	float		scratch[GRN_MOST_DIMS];
 
 	(void) worker;
+	if (p->ahead)
+		grn_prefetch_rows(p->rows, begin, end);
 	for (size_t i = begin; i < end; i++)
 	{
 		uint8_t    *row = (uint8_t *) grn_row(p->rows, i);
@@ -93,11 +95,7 @@ scale_range(void *arg, int worker, size_t begin, size_t end)
 void
 grn_prepare_begin(GrnPrepare *p)
 {
-	p->first = 0;
 	p->bad = p->rows->n;
-	p->max_norm2 = 0;
-	p->forms = 0;
-	p->octaves = NULL;
 }
 
 bool
@@ -109,21 +107,6 @@ grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParallel *parallel
 	if (p->bad < p->rows->n)
 		return grn_fail(failure, "22000", "Vectors must hold finite numbers.",
 						"row %zu holds a value that is NaN or infinite", p->bad + 1);
-	return true;
-}
-
-bool
-grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure)
-{
-	float		max_norm2;
-
-	memcpy(&max_norm2, &p->max_norm2, sizeof(max_norm2));
-	if (!isfinite(max_norm2))
-		return grn_fail(failure, "22003", "Scale the vectors down.",
-						"the squared length of a vector is out of range");
-	out->form = grn_rows_form(p->forms, p->rows->form);
-	out->norm_unit = 0;
-	out->power = 0;
 	return true;
 }
 
@@ -162,24 +145,33 @@ choose_power(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *me
 }
 
 bool
+grn_prepare_end(GrnPrepare *p, const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric,
+				GrnParallel *parallel, GrnPrepared *out, GrnFailure *failure)
+{
+	float		max_norm2;
+
+	memcpy(&max_norm2, &p->max_norm2, sizeof(max_norm2));
+	if (!isfinite(max_norm2))
+		return grn_fail(failure, "22003", "Scale the vectors down.",
+						"the squared length of a vector is out of range");
+	*out = (GrnPrepared) {.form = grn_rows_form(p->forms, p->rows->form)};
+	if (!grn_is_scaled(rows->embedding))
+		return true;
+	p->rows = rows;
+	p->norm_unit = grn_metric_norm_unit(metric, p->octaves);
+	p->power = out->power = choose_power(rows, order, metric, p->norm_unit, parallel);
+	out->norm_unit = (float) p->norm_unit;
+	parallel->run(parallel, rows->n, GRN_GRAIN, scale_range, p);
+	return true;
+}
+
+bool
 grn_prepare(const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric, GrnParallel *parallel,
 			uint64_t *hashes, GrnPrepared *out, GrnFailure *failure)
 {
 	GrnPrepare	p = {.rows = rows, .hashes = hashes};
-	uint32_t	octaves[GRN_OCTAVES] = {0};
 
 	grn_prepare_begin(&p);
-	if (grn_is_scaled(rows->embedding))
-		p.octaves = octaves;
-	if (!grn_prepare_stretch(&p, 0, rows->n, parallel, GRN_GRAIN, failure) ||
-		!grn_prepare_end(&p, out, failure))
-		return false;
-	if (grn_is_scaled(rows->embedding))
-	{
-		p.norm_unit = grn_metric_norm_unit(metric, octaves);
-		p.power = out->power = choose_power(rows, order, metric, p.norm_unit, parallel);
-		out->norm_unit = (float) p.norm_unit;
-		parallel->run(parallel, rows->n, GRN_GRAIN, scale_range, &p);
-	}
-	return true;
+	return grn_prepare_stretch(&p, 0, rows->n, parallel, GRN_GRAIN, failure) &&
+		grn_prepare_end(&p, rows, order, metric, parallel, out, failure);
 }

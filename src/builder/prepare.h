@@ -9,6 +9,7 @@
 #include "space/grn.h"
 #include "space/metric.h"
 #include "space/rows.h"
+#include "space/space.h"
 
 typedef struct GrnPrepared
 {
@@ -27,7 +28,7 @@ extern bool grn_prepare(const GrnRows *rows, const uint32_t *order, const GrnMet
 						uint64_t *hashes, GrnPrepared *out, GrnFailure *failure);
 
 /*
- * The first pass over unscaled rows on a disk.  The pass goes stretch by stretch, in any order.  So
+ * The first pass over rows on a disk.  The pass goes stretch by stretch, in any order.  So
  * each further step on these rows can run before memory takes the next stretch.
  */
 typedef struct GrnPrepare
@@ -42,18 +43,22 @@ typedef struct GrnPrepare
 	size_t		bad;			/* smallest row with a value that is not finite; n: none */
 	uint32_t	max_norm2;		/* bits of a float >= 0; bits and floats have the same order */
 	uint32_t	forms;			/* a bit for each GrnForm that some row needs */
-	uint32_t   *octaves;		/* [GRN_OCTAVES] number of rows by norm, or NULL */
+	uint32_t	octaves[GRN_OCTAVES];	/* number of scaled rows by norm */
 	double		norm_unit;		/* norm unit and power of the places of scaled rows */
 	float		power;
 } GrnPrepare;
 
-/* The caller sets rows, hashes, also and arg. */
+/* The caller sets rows, hashes, ahead, also and arg, and zeroes all results. */
 extern void grn_prepare_begin(GrnPrepare *p);
 /* Returns false if a value is not finite, with SQLSTATE 22000. */
 extern bool grn_prepare_stretch(GrnPrepare *p, size_t first, size_t n, GrnParallel *parallel, size_t grain,
 								GrnFailure *failure);
-/* Ends the pass and fills *out.  Errors: SQLSTATE 22003 if a squared norm is infinite. */
-extern bool grn_prepare_end(const GrnPrepare *p, GrnPrepared *out, GrnFailure *failure);
+/*
+ * Ends the pass and fills *out.  rows: the rows, perhaps at other places, whose scales are written;
+ * order as in grn_prepare().  Errors: SQLSTATE 22003 if a squared norm is infinite.
+ */
+extern bool grn_prepare_end(GrnPrepare *p, const GrnRows *rows, const uint32_t *order, const GrnMetricInfo *metric,
+							GrnParallel *parallel, GrnPrepared *out, GrnFailure *failure);
 
 /* queries.c: finds, for a few queries, the nearest of all rows by comparison. */
 

@@ -173,8 +173,6 @@ typedef struct GrnBuildResult
 	 * vectors that records keep.  0: rows have not moved.
 	 */
 	uint32_t	moved;
-	uint32_t	rows_in_place;	/* vectors at off_vectors are own items, and the rows themselves
-								 * are still in VECTORS */
 	uint32_t	own_items;
 	GrnGraphParams params;		/* the parameters used */
 	uint64_t	off_vectors;

@@ -524,11 +524,9 @@ check_curve(const GrnBuildSpec *spec, const GrnBuildResult *r)
 
 	/* entry points are no queries */
 	CHECK(r->curve.queries > 0 || r->nodes < 200 || r->nodes < spec->fit_rows, "no recall of %u nodes", r->nodes);
-	/*
-	 * of many nodes (here; pipeline_recall.c) so many are compared, and the others make up for
-	 * none
-	 */
-	CHECK(r->curve.queries >= 64 || r->nodes < 10000, "%u queries of %u nodes", r->curve.queries, r->nodes);
+	/* so many at least after a GPU's build, and of rows that have moved (pipeline_recall.c) */
+	CHECK(r->curve.queries == 0 || r->curve.queries >= 128 || !(r->on_gpu || r->moved) || r->nodes < 1000,
+		  "%u queries of %u nodes", r->curve.queries, r->nodes);
 	for (int i = 0; i < GRN_CURVE_POINTS && r->curve.queries > 0; i++)
 	{
 		for (int k = 0; k < GRN_CURVE_KS; k++)

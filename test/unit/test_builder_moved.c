@@ -9,8 +9,8 @@
 
 /*
  * Rows move by cells if memory for all is short and the leader allows it: then the result says
- * which row is whose, and TIDs stay where they were.  They move at the first look if they alone are
- * too much, or after it; what records keep of a row lies there instead of it where it is shorter.
+ * which row is whose, and TIDs stay where they were.  What records keep of a row lies there instead
+ * of it where it is shorter.
  */
 static void
 test_moved(void)

@@ -211,7 +211,7 @@ run_build(GrnndBuild *build)
 							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
 							 write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
-							 !result->moved ? "" : result->rows_in_place ? ", rows stayed" : ", rows moved",
+							 result->moved ? ", rows moved" : "",
 							 builder->group_seconds > 0 ? psprintf(", lists put into groups in %.3f s", builder->group_seconds) : "")));
 	if (server != NULL)
 		ereport(DEBUG1,

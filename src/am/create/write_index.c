@@ -423,9 +423,6 @@ write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBu
 	{
 		Size		bytes = new->vectors.n * new->vectors.row_bytes;
 
-		/* Rows in place are in random order, so all rows should be in memory. */
-		if (new->plan.result.rows_in_place && build != NULL)
-			grn_prefetch_pages(new->vectors.base, bytes);
 		/* Pages are requested in advance; read-ahead would push them out of memory. */
 		grn_pages_scattered(new->vectors.base, bytes, true);
 	}
