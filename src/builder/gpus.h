@@ -4,8 +4,9 @@
 #ifndef GRN_GPUS_H
 #define GRN_GPUS_H
 
+#include <pthread.h>
+
 #include "builder/host.h"
-#include "builder/threads.h"
 #include "cuda/gpu.h"
 #include "space/rows.h"
 
@@ -74,16 +75,32 @@ typedef GrnGpuStatus (*GrnBeginFn) (void *ctx, int device, GrnGpu *gpu, GrnGpuEr
 typedef GrnGpuStatus (*GrnItemFn) (void *ctx, int device, GrnGpu *gpu, size_t item,
 								   GrnGpuError *err);
 
+#define GRN_TEAM_THREADS (GRN_MAX_GPUS * GRN_HANDLES)
+
+typedef struct GrnTeamThread
+{
+	struct GrnTeamStep *step;
+	int			device;
+	int			handle;
+	pthread_t	thread;
+} GrnTeamThread;
+
 /* A step of a build: items that the team's devices take. */
 typedef struct GrnTeamStep
 {
 	GrnTeam    *team;
-	GrnQueue	queue;
 	GrnBeginFn	begin;			/* may be NULL */
 	GrnItemFn	item;
 	void	   *ctx;
-	bool		begun[GRN_MAX_GPUS][GRN_HANDLES];
-	pthread_mutex_t mutex;		/* protects err */
+	pthread_mutex_t mutex;		/* protects the fields below */
+	pthread_cond_t changed;
+	size_t		nitems;
+	size_t		next;			/* first item that no thread has taken */
+	size_t		returned[GRN_TEAM_THREADS]; /* items that failed devices have given back */
+	int			nreturned;
+	int			busy;			/* threads that hold an item */
+	GrnTeamThread threads[GRN_TEAM_THREADS];
+	int			nthreads;
 	GrnGpuError err;			/* error of the device that failed last */
 } GrnTeamStep;
 

@@ -17,26 +17,15 @@
 #define STRETCH ((uint64_t) 131072)
 
 /*
- * Vertices in the second judgment, if the first judgment of a few vertices is unclear.  Longer
- * codes make an index of 250,000 Gaussian rows half as large again if a twelfth of the vertices is
- * poor, so the choice of longer codes must not depend on chance.
+ * Vertices that are judged.  Longer codes make an index of 250,000 Gaussian rows half as large
+ * again if a twelfth of the vertices is poor, so the choice of longer codes must not depend on
+ * chance.  Of rows beyond memory each neighbor may cost a read of the disk.
  */
-#define JUDGED_CLOSELY 8192
-#define JUDGED_ON_DISK 2048		/* the same for rows beyond memory, where each neighbor may cost a
-								 * read of the disk */
+#define JUDGED 8192
 
 #define CENTER_ROWS 4096		/* sampled rows whose mean is the center of own vectors */
 #define FAR_FROM_CENTER 4		/* rows farther from the mean than this multiple of the median
 								 * distance do not count */
-
-/*
- * If codes do not tell neighbors apart, codes become LONGER times as long if at most a share
- * FEW_POOR of the vertices is poor, otherwise as long as possible.  Measured on 100,000 Gaussian
- * rows of 48 dimensions, where 12% of the vertices are poor with 12 bytes: 11,116 pages with 16
- * bytes (4% poor), 14,290 pages with 24 bytes.
- */
-#define LONGER 1.5
-#define FEW_POOR 0.25
 
 typedef struct Encoding
 {
@@ -192,11 +181,10 @@ grn_pipeline_choose_center(GrnPipeline *p)
 }
 
 /*
- * Fits the codec, and computes the record's geometry and the memory for codes.  again: only
- * p->plan.costs has changed since the last fit, whose intermediate results are still in scratch.
+ * Fits the codec, and computes the record's geometry and the memory for codes.
  */
 static bool
-fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
+fit_codec(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuild   *b = p->build;
 	GrnBuildResult *r = p->result;
@@ -211,7 +199,6 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 		sample[i] = p->rows.order ? p->rows.order[v] : (uint32_t) v;
 	}
 	fit.sample = sample;
-	fit.again = again;
 	grn_pipeline_sample_rows(p, true);
 	p->codec = grn_codec_fit(&fit, p->parallel, p->work.codec_floats,
 							 p->work.scratch + grn_aligned(fit.nsample * 4), &r->held);
@@ -233,7 +220,7 @@ fit_codec(GrnPipeline *p, bool again, GrnFailure *failure)
 static bool
 make_codes(GrnPipeline *p, bool again, GrnFailure *failure)
 {
-	if (p->plan.max_code_dims > 0 && !fit_codec(p, again, failure))
+	if (p->plan.max_code_dims > 0 && !fit_codec(p, failure))
 		return false;
 	encode_rows(p, again);
 	return true;
@@ -284,26 +271,17 @@ judge_range(void *arg, int worker, size_t begin, size_t end)
 	__atomic_fetch_add(&judging->judgment.poor, judgment.poor, __ATOMIC_RELAXED);
 }
 
-/*
- * Whether codes tell neighbors apart, judged by a few vertices, and by more if the few leave the
- * answer open.
- */
+/* Whether codes tell neighbors apart. */
 static bool
 codes_order_neighbors(GrnPipeline *p, GrnJudgment *judgment)
 {
-	Judging		judging = {.p = p};
-	const uint64_t probes[] = {GRN_JUDGED_VERTICES, p->plan.regime != GRN_IN_MEMORY ? JUDGED_ON_DISK : JUDGED_CLOSELY};
-	uint64_t	m = p->graph.n;
+	Judging		judging = {.p = p, .probes = p->rows.on_disk ? GRN_JUDGED_VERTICES : JUDGED};
 
+	judging.probes = p->graph.n < judging.probes ? p->graph.n : judging.probes;
 	grn_pipeline_sample_rows(p, true);
-	for (int i = 0; i == 0 || (i < 2 && grn_codes_unclear(judgment)); i++)
-	{
-		judging.probes = m < probes[i] ? m : probes[i];
-		judging.judgment = (GrnJudgment) {0};
-		p->parallel->run(p->parallel, judging.probes, 16, judge_range, &judging);
-		*judgment = judging.judgment;
-	}
+	p->parallel->run(p->parallel, judging.probes, 16, judge_range, &judging);
 	grn_pipeline_sample_rows(p, false);
+	*judgment = judging.judgment;
 	return grn_codes_order_well(judgment);
 }
 
@@ -311,26 +289,19 @@ bool
 grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	uint32_t	longest = grn_most_code_bytes(&p->plan.costs);
 	GrnJudgment judgment;
+	GrnCodeCosts costs = p->plan.costs;
 
 	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_order_neighbors(p, &judgment) ||
 		grn_codes_serve(&judgment, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
-	for (uint32_t most = 0; most < longest;)
-	{
-		GrnCodeCosts costs = p->plan.costs;
-
-		/* Longer codes enlarge records.  If few vertices are poor, codes grow only by LONGER. */
-		most = most == 0 && (double) judgment.poor <= FEW_POOR * (double) judgment.vertices ?
-			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
-		grn_forget_costs(&p->plan.costs, most);
-		if (!make_codes(p, true, failure))
-			return false;
-		if (codes_order_neighbors(p, &judgment))
-			return true;
-		p->plan.costs = costs;
-	}
+	/* The longest codes that fit may tell neighbors apart. */
+	grn_forget_costs(&p->plan.costs);
+	if (!make_codes(p, true, failure))
+		return false;
+	if (codes_order_neighbors(p, &judgment))
+		return true;
+	p->plan.costs = costs;
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;
 	if (!grn_result_layout(&p->layout, p->build->spec, r))

@@ -106,16 +106,23 @@ lay_out_placement(Placement *place, char *work)
 	return slots.used > a.used ? slots.used : a.used;
 }
 
+/* Rows without their scales, which the first pass does not know yet. */
+static GrnRows
+unscaled(const GrnRows *rows)
+{
+	return (GrnRows) {.base = rows->base, .n = rows->n, .row_bytes = rows->row_bytes, .dim = rows->dim,
+					  .form = rows->form, .comparison = rows->comparison};
+}
+
 /* A GrnRangeFn of GrnPrepare: finds the cells of rows that were just checked. */
 static void
 home_range(void *arg, int worker, size_t begin, size_t end)
 {
 	Placement  *place = arg;
 	GrnPipeline *p = place->p;
-	GrnRows		rows = p->rows;
+	GrnRows		rows = unscaled(&p->rows);
 
 	(void) worker;
-	rows.embedding = GRN_EMBED_ROW;
 	grn_parts_home(&rows, place->cells, p->build->n, place->cut, begin, end, place->home - place->prepare.first);
 }
 
@@ -270,7 +277,7 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 	uint64_t	n = p->build->n;
 	Placement	place = {.p = p, .cells = grn_pipeline_cells(n)};
 	const GrnRows came = p->rows;
-	GrnRows		all = p->rows;
+	GrnRows		all = unscaled(&p->rows);
 	GrnParts	parts;
 	GrnCells	found;
 	char	   *work;
@@ -290,8 +297,6 @@ grn_pipeline_place_rows(GrnPipeline *p, GrnPrepared *prepared, uint64_t **hashes
 
 	all.order = p->build->order;
 	all.on_disk = true;
-	/* The scales of scaled rows are still unknown. */
-	all.embedding = GRN_EMBED_ROW;
 	/* The sample is read at random, and read-ahead around sampled rows would be wasted. */
 	grn_pages_scattered(all.base, n * all.row_bytes, true);
 	grn_parts_cells(&all, place.cells, 0, p->result->params.seed, p->parallel, place.cut, &parts, &found);

@@ -245,8 +245,6 @@ typedef struct GrnCodecFit
 	GrnCodeShape shape;			/* the given shape */
 	float		energy;			/* share of the variance that the directions must hold */
 	uint64_t	seed;
-	bool		again;			/* workspace and `out` are the result of a fit of identical rows;
-								 * only costs, shape or energy may differ */
 } GrnCodecFit;
 
 /*
@@ -412,19 +410,6 @@ grn_codes_serve(const GrnJudgment *judgment, bool is_long)
 {
 	return grn_codes_order_well(judgment) ||
 		(is_long && (double) judgment->poor <= GRN_MOST_POOR_LONG * (double) judgment->vertices);
-}
-
-/*
- * True if other vertices could give the opposite judgment: the share is within three standard
- * errors of the limit.
- */
-static inline bool
-grn_codes_unclear(const GrnJudgment *judgment)
-{
-	double		n = (double) judgment->vertices;
-	double		off = (double) judgment->poor - GRN_MOST_POOR * n;
-
-	return off * off < 9 * GRN_MOST_POOR * (1 - GRN_MOST_POOR) * n;
 }
 
 /* Maps distances to integers of equal order; NaN is the largest. */

@@ -509,19 +509,15 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 
 	place_arrays(&f, fit, workspace);
 	f.mean = out;
-	if (!fit->again)
-	{
-		parallel->run(parallel, f.n, ROW_PIECE, copy_rows, &f);
-		parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
-		parallel->run(parallel, f.n, ROW_PIECE, center_rows, &f);
-	}
+	parallel->run(parallel, f.n, ROW_PIECE, copy_rows, &f);
+	parallel->run(parallel, f.dim, COL_PIECE, mean_columns, &f);
+	parallel->run(parallel, f.n, ROW_PIECE, center_rows, &f);
 	for (size_t i = 0; i < f.n; i++)
 		total += f.energies[i];
 
-	if (!fit->again)
-		random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
+	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
 	random = f.n < MIN_SAMPLE || !(total > 0) || total > 1e37;
-	if (!random && !fit->again)
+	if (!random)
 		find_directions(&f, parallel);
 	set_spectrum(&spectrum, fit->dim, random ? NULL : f.values, f.m, total);
 	codec.shape = choose_shape(fit, &spectrum, random, held);

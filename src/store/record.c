@@ -230,14 +230,11 @@ grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec)
 }
 
 void
-grn_forget_costs(GrnCodeCosts *costs, uint32_t most)
+grn_forget_costs(GrnCodeCosts *costs)
 {
-	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
-	{
-		float	   *visit = &costs->visit[bytes / GRN_CODE_STEP];
-
-		*visit = bytes == 0 || bytes > most || isinf(*visit) ? INFINITY : 1;
-	}
+	costs->visit[0] = INFINITY;
+	for (uint32_t i = 1; i <= GRN_MAX_CODE_BYTES / GRN_CODE_STEP; i++)
+		costs->visit[i] = isinf(costs->visit[i]) ? INFINITY : 1;
 }
 
 uint32_t
