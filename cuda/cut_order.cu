@@ -549,14 +549,14 @@ extern "C" GrnGpuStatus
 grn_gpu_cut_order(GrnGpu *gpu, uint32_t per_page, uint32_t *position, GrnGpuError *err)
 {
 	uint32_t		n = (uint32_t) gpu->n;
-	bool			kept = gpu->kept.n == n;
-	const Digests  &digests = kept ? gpu->kept : gpu->built_digests;
-	const uint32_t *d_row = kept ? NULL : gpu->d_built_rows, *d_position;
+	bool			kept = gpu->kept.digests.n == n;
+	const Digests  &digests = kept ? gpu->kept.digests : gpu->built.digests;
+	const uint32_t *d_row = kept ? NULL : gpu->built.d_rows, *d_position;
 	uint32_t		pages = n / per_page + (n % per_page > 0);
 	uint32_t		leaves = count_leaves(pages, per_page);
 	size_t			sort_bytes;
 
-	if (!gpu->built.d_ids || digests.n != n)
+	if (!gpu->built.lists.d_ids || digests.n != n)
 		return gpu_fail(err, GRN_GPU_FAILED, "the device has no digests to order by",
 						NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");

@@ -293,7 +293,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 
 	grn_gpu_default_params(&params, dim);
 	gpu->begun = false;
-	gpu->built = Lists();
+	gpu->built.lists = Lists();
 	if (options->rows == GRN_GPU_BIT_DIGESTS && dim > GRN_GPU_MOST_BITS)
 		return gpu_fail(err, GRN_GPU_FAILED, "bit digests have at most 2048 dimensions",
 						NULL);
@@ -339,7 +339,7 @@ grn_gpu_begin(GrnGpu *gpu, uint64_t n, uint32_t dim, const GrnGpuOptions *option
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->arena = gpu->plan.total;
-	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + needed);
+	gpu->peak = std::max(gpu->peak, gpu->kept.bytes + needed);
 	gpu->limit = limit;
 	gpu->begun = true;
 	return GRN_GPU_OK;
@@ -545,7 +545,7 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "the build lost its memory", NULL);
 	b.gpu = gpu;
-	gpu->built = Lists();
+	gpu->built.lists = Lists();
 	b.progress = progress;
 	b.progress_ctx = ctx;
 
@@ -558,9 +558,9 @@ grn_gpu_build(GrnGpu *gpu, uint32_t *ids, uint8_t *counts, GrnGpuProgressFn prog
 		return gpu_fail(err, GRN_GPU_CANCELLED, "the build was canceled", NULL);
 	if (!gpu->named)
 	{
-		gpu->built = Lists {b.d_ids, b.d_counts};
-		gpu->built_digests = b.digests;
-		gpu->d_built_rows = b.d_order;
+		gpu->built.lists = Lists {b.d_ids, b.d_counts};
+		gpu->built.digests = b.digests;
+		gpu->built.d_rows = b.d_order;
 	}
 
 	if (times)
@@ -591,7 +591,7 @@ grn_gpu_peak(GrnGpu *gpu)
 	uint64_t peak = gpu->peak;
 
 	/* Memory that remains allocated counts for the next step, too. */
-	gpu->peak = gpu->kept_bytes + gpu->arena +
+	gpu->peak = gpu->kept.bytes + gpu->arena +
 				(gpu->d_own_rows ? gpu->n * gpu->dim * sizeof(float) : 0);
 	return peak;
 }
@@ -609,5 +609,5 @@ grn_gpu_end(GrnGpu *gpu)
 	gpu->d_own_rows = NULL;
 	gpu->d_rows = NULL;
 	gpu->begun = false;
-	gpu->built = Lists();
+	gpu->built.lists = Lists();
 }

@@ -7,10 +7,7 @@
 
 #include "common.cuh"
 
-/*
- * staging.cu: copies between the host's pageable memory and devices, through pinned
- * buffers (staging.cu).
- */
+/* staging.cu: copies between the host's pageable memory and devices, in pinned buffers. */
 
 /*
  * Threads that fill pinned memory, one at about 10 GB/s, all as fast as the bus.  Measured
@@ -111,6 +108,32 @@ constexpr uint32_t PROJECTED_DIMS = 128;
 /* Directions of 8-bit digests if PROJECTED_DIMS keep too little of the variance (project.cu). */
 constexpr uint32_t MORE_DIMS = 256;
 
+/*
+ * The finished graph, in the arena: of a build (gpu.cu), or of lists that the host has
+ * changed and copied to the device (reach.cu).
+ */
+struct Built
+{
+	Lists	  lists;   /* NULL pointers: none */
+	Digests	  digests; /* digests of the graph's vertices, if digests.n = n */
+	uint32_t *d_rows;  /* [n] row of each vertex of digests */
+};
+
+/* Digests of all rows that stay on the device, outside the arena (parts.cu). */
+struct Kept
+{
+	Digests	 digests;
+	uint64_t bytes; /* device bytes; 0: none */
+};
+
+/* The work of builds in parts, and of builds from the digests of an earlier build (parts.cu). */
+struct PartsState
+{
+	uint64_t	  batch;  /* rows that are digested or merged at a time */
+	Cells		  cells;  /* in the arena while rows are digested; n = 0: none */
+	const GrnGpu *keeper; /* the handle whose kept digests a merge uses */
+};
+
 struct GrnGpu
 {
 	int			number;	 /* number of the device */
@@ -134,20 +157,14 @@ struct GrnGpu
 	const float	  *d_rows;	   /* [n][dim]: d_own_rows, or the caller's */
 	bool		   overridden; /* builds use override_ instead of tuning_for() */
 	Tuning		   override_;
-	float		   upload;		  /* seconds in grn_gpu_rows() */
-	bool		   digested;	  /* the arena has digests */
-	bool		   named;		  /* the arena has members */
-	Lists		   built;		  /* the graph, in the arena; NULL: none */
-	Digests		   built_digests; /* digests of the graph's vertices, if digests.n = n */
-	uint32_t	  *d_built_rows;  /* [n] row of each vertex of built_digests */
+	float		   upload;	 /* seconds in grn_gpu_rows() */
+	bool		   digested; /* the arena has digests */
+	bool		   named;	 /* the arena has members */
+	Built		   built;
 	uint64_t	   peak; /* the most device bytes since the last grn_gpu_peak() */
 
-	/* State of builds in parts, and of builds from the digests of an earlier build (parts.cu). */
-	uint64_t	  batch;	  /* rows that are digested or merged at a time */
-	Cells		  cells;	  /* in the arena while rows are digested; n = 0: none */
-	Digests		  kept;		  /* kept digests of all rows, outside the arena */
-	uint64_t	  kept_bytes; /* device bytes of the kept digests; 0: none */
-	const GrnGpu *keeper;	  /* the handle whose kept digests a merge uses */
+	PartsState parts;
+	Kept	   kept;
 };
 
 /* The state that the steps of a running build pass on. */

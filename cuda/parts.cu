@@ -47,7 +47,7 @@ static GrnGpuStatus
 provide_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 {
 	gpu->begun = false;
-	gpu->built = Lists();
+	gpu->built.lists = Lists();
 	if (gpu->d_arena && gpu->arena >= bytes)
 		return GRN_GPU_OK;
 	grn_gpu_end(gpu);
@@ -59,7 +59,7 @@ provide_arena(GrnGpu *gpu, uint64_t bytes, uint64_t limit, GrnGpuError *err)
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->arena = bytes;
-	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + bytes);
+	gpu->peak = std::max(gpu->peak, gpu->kept.bytes + bytes);
 	return GRN_GPU_OK;
 }
 
@@ -173,10 +173,10 @@ extern "C" void
 grn_gpu_drop_digests(GrnGpu *gpu)
 {
 	cudaSetDevice(gpu->number);
-	if (gpu->kept_bytes)
-		cudaFree((void *) gpu->kept.d_rows);
-	gpu->kept = Digests();
-	gpu->kept_bytes = 0;
+	if (gpu->kept.bytes)
+		cudaFree((void *) gpu->kept.digests.d_rows);
+	gpu->kept.digests = Digests();
+	gpu->kept.bytes = 0;
 }
 
 extern "C" GrnGpuStatus
@@ -184,7 +184,7 @@ grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t mem
 					 GrnGpuError *err)
 {
 	KeptLayout	 space(fit->digest_bytes, n);
-	Digests		&kept = gpu->kept;
+	Digests		&kept = gpu->kept.digests;
 	uint64_t	 limit;
 	uint8_t		*d_kept;
 	GrnGpuStatus status = grn_gpu_limit(gpu, memory_limit, &limit, err);
@@ -205,15 +205,15 @@ grn_gpu_keep_digests(GrnGpu *gpu, const GrnGpuFit *fit, uint64_t n, uint64_t mem
 	kept.seg = std::min(kept.stride, 128u);
 	kept.nseg = kept.stride / kept.seg;
 	kept.format = format_of(fit);
-	gpu->kept_bytes = space.bytes;
-	gpu->peak = std::max(gpu->peak, gpu->kept_bytes);
+	gpu->kept.bytes = space.bytes;
+	gpu->peak = std::max(gpu->peak, gpu->kept.bytes);
 	return GRN_GPU_OK;
 }
 
 extern "C" bool
 grn_gpu_has_digests(const GrnGpu *gpu)
 {
-	return gpu->kept_bytes != 0;
+	return gpu->kept.bytes != 0;
 }
 
 extern "C" GrnGpuStatus
@@ -226,18 +226,19 @@ grn_gpu_share_digests(GrnGpu *const *keepers, int nkeepers, const GrnGpuFit *fit
 	if (nkeepers > GRN_MAX_GPUS)
 		return gpu_fail(err, GRN_GPU_FAILED, "too many devices", NULL);
 	for (int i = 0; i < nkeepers; i++)
-		targets[i] =
-			CopyTarget {&keepers[i]->staging, (uint8_t *) keepers[i]->kept.d_rows};
+		targets[i] = CopyTarget {&keepers[i]->staging,
+								 (uint8_t *) keepers[i]->kept.digests.d_rows};
 	if (digests)
 		GRN_CHECK(staging_spread(targets, nkeepers, keepers[0]->number, (void *) digests,
-								 fit->digest_bytes, keepers[0]->kept.n, failed),
+								 fit->digest_bytes, keepers[0]->kept.digests.n, failed),
 				  "could not copy digests to the device");
 	for (*failed = 0; *failed < nkeepers; ++*failed)
 	{
 		const GrnGpu *gpu = keepers[*failed];
 
 		GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-		GRN_CHECK(launch_norms(gpu->device, gpu->kept, (uint32_t *) gpu->kept.d_norms),
+		GRN_CHECK(launch_norms(gpu->device, gpu->kept.digests,
+							   (uint32_t *) gpu->kept.digests.d_norms),
 				  "could not start the merge");
 	}
 	/* Other handles use other streams, so the norms must be complete before any of them begins. */
@@ -307,12 +308,12 @@ upload_cells(GrnGpu *gpu, const GrnCells *cells, float *d_cells)
 		}
 	}
 	memcpy(h_across, cells->across, (size_t) n * n * sizeof(float));
-	gpu->cells.n = n;
-	gpu->cells.d_centers = d_cells;
-	gpu->cells.d_mean = d_cells + (size_t) n * width;
-	gpu->cells.d_bias = gpu->cells.d_mean + width;
-	gpu->cells.d_across = gpu->cells.d_bias + n;
-	gpu->cells.border = cells->border;
+	gpu->parts.cells.n = n;
+	gpu->parts.cells.d_centers = d_cells;
+	gpu->parts.cells.d_mean = d_cells + (size_t) n * width;
+	gpu->parts.cells.d_bias = gpu->parts.cells.d_mean + width;
+	gpu->parts.cells.d_across = gpu->parts.cells.d_bias + n;
+	gpu->parts.cells.border = cells->border;
 	/* The kernels' stream does not wait for other streams, so the copy must use the same stream. */
 	cudaError_t rc =
 		cudaMemcpyAsync(d_cells, h, bytes, cudaMemcpyHostToDevice, gpu->device.stream);
@@ -362,11 +363,13 @@ grn_gpu_digest_begin(GrnGpu *gpu, const GrnGpuDigesting *e, uint64_t memory_limi
 	if (status != GRN_GPU_OK)
 		return status;
 	limit = std::max(limit, gpu->arena);
-	gpu->batch = std::max(DIGESTING_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && DigestLayout(e, gpu->batch).bytes > limit / 4)
-		gpu->batch /= 2;
+	gpu->parts.batch =
+		std::max(DIGESTING_BYTES / (fit->dim * sizeof(float)), LEAST_BATCH);
+	while (gpu->parts.batch > LEAST_BATCH &&
+		   DigestLayout(e, gpu->parts.batch).bytes > limit / 4)
+		gpu->parts.batch /= 2;
 
-	DigestLayout space(e, gpu->batch);
+	DigestLayout space(e, gpu->parts.batch);
 
 	status = provide_arena(gpu, space.bytes, limit, err);
 	if (status != GRN_GPU_OK)
@@ -418,11 +421,11 @@ digest_rows(GrnGpu *gpu, const GrnGpuDigesting *e, const DigestLayout &space, ui
 	for (int i = 0; i < e->nkeepers; i++)
 		if (e->keepers[i]->number != gpu->number)
 			GRN_TRY(cudaMemcpyPeerAsync(
-				(uint8_t *) e->keepers[i]->kept.d_rows + at * fit->digest_bytes,
+				(uint8_t *) e->keepers[i]->kept.digests.d_rows + at * fit->digest_bytes,
 				e->keepers[i]->number, d_digests, gpu->number,
 				(size_t) n * fit->digest_bytes, gpu->device.stream));
 	if (e->cells)
-		GRN_TRY(launch_cells(gpu->device, gpu->cells, d_rows, n, fit->dim,
+		GRN_TRY(launch_cells(gpu->device, gpu->parts.cells, d_rows, n, fit->dim,
 							 (float *) (gpu->d_arena + space.products),
 							 (uint32_t *) (gpu->d_arena + space.home),
 							 (uint32_t *) (gpu->d_arena + space.guest)));
@@ -454,7 +457,7 @@ extern "C" GrnGpuStatus
 grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source,
 			   uint64_t first, uint64_t n, uint64_t at, bool *other, GrnGpuError *err)
 {
-	DigestLayout space(e, gpu->batch);
+	DigestLayout space(e, gpu->parts.batch);
 	bool		 raw = grn_gpu_expands(source);
 	size_t		 width = raw ? source->row_bytes : e->fit->dim * sizeof(float);
 	uint8_t		*d_kept = NULL;
@@ -467,11 +470,12 @@ grn_gpu_digest(GrnGpu *gpu, const GrnGpuDigesting *e, const GrnGpuSource *source
 		return gpu_fail(err, GRN_GPU_FAILED, "rows in another form than was said", NULL);
 	for (int i = 0; i < e->nkeepers; i++)
 		if (e->keepers[i]->number == gpu->number)
-			d_kept = (uint8_t *) e->keepers[i]->kept.d_rows;
+			d_kept = (uint8_t *) e->keepers[i]->kept.digests.d_rows;
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	for (uint64_t end = first + n; first < end; first += gpu->batch, at += gpu->batch)
+	for (uint64_t end = first + n; first < end;
+		 first += gpu->parts.batch, at += gpu->parts.batch)
 	{
-		uint32_t		count = (uint32_t) std::min(end - first, gpu->batch);
+		uint32_t		count = (uint32_t) std::min(end - first, gpu->parts.batch);
 		const uint32_t *order = source->order ? source->order + first : NULL;
 		const uint8_t  *base =
 			(const uint8_t *) source->base + (order ? 0 : first * source->row_bytes);
@@ -522,9 +526,9 @@ grn_gpu_digested_rows(GrnGpu *gpu, const uint8_t *digests, const GrnGpu *keeper,
 				  "could not copy digests to the device");
 	else
 	{
-		if (keeper->number != gpu->number || keeper->kept.stride != plan.stride)
+		if (keeper->number != gpu->number || keeper->kept.digests.stride != plan.stride)
 			return gpu_fail(err, GRN_GPU_FAILED, "another build's digests", NULL);
-		kept = keeper->kept;
+		kept = keeper->kept.digests;
 		kept.n = (uint32_t) gpu->n;
 		GRN_CHECK(staging_wait(&gpu->staging), "could not copy rows to the device");
 		GRN_CHECK(launch_gather(gpu->device, kept, (const uint32_t *) d_members,
@@ -560,7 +564,7 @@ extern "C" GrnGpuStatus
 grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 					uint64_t memory_limit, GrnGpuError *err)
 {
-	uint64_t limit, n = keeper->kept.n;
+	uint64_t limit, n = keeper->kept.digests.n;
 
 	if (keeper->number != gpu->number || n == 0)
 		return gpu_fail(err, GRN_GPU_FAILED, "no digests for a merge", NULL);
@@ -569,12 +573,13 @@ grn_gpu_merge_begin(GrnGpu *gpu, uint32_t degree, const GrnGpu *keeper,
 	if (status != GRN_GPU_OK)
 		return status;
 	limit = std::max(limit, gpu->arena);
-	gpu->batch = std::max(std::min(MERGE_BATCH, n / MERGE_BATCHES), LEAST_BATCH);
-	while (gpu->batch > LEAST_BATCH && MergeLayout(degree, gpu->batch).bytes > limit)
-		gpu->batch /= 2;
-	status = provide_arena(gpu, MergeLayout(degree, gpu->batch).bytes, limit, err);
+	gpu->parts.batch = std::max(std::min(MERGE_BATCH, n / MERGE_BATCHES), LEAST_BATCH);
+	while (gpu->parts.batch > LEAST_BATCH &&
+		   MergeLayout(degree, gpu->parts.batch).bytes > limit)
+		gpu->parts.batch /= 2;
+	status = provide_arena(gpu, MergeLayout(degree, gpu->parts.batch).bytes, limit, err);
 	gpu->plan.degree = degree;
-	gpu->keeper = keeper;
+	gpu->parts.keeper = keeper;
 	return status;
 }
 
@@ -584,7 +589,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 {
 	uint32_t	   degree = gpu->plan.degree;
 	size_t		   list = degree * sizeof(uint32_t);
-	MergeLayout	   layout(degree, gpu->batch);
+	MergeLayout	   layout(degree, gpu->parts.batch);
 	Staging		  *staging = &gpu->staging;
 	GrnGraphParams params = {};
 
@@ -592,9 +597,9 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 	if (!gpu->d_arena)
 		return gpu_fail(err, GRN_GPU_FAILED, "no merge was begun", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
-	for (uint64_t first = 0; first < merge->count; first += gpu->batch)
+	for (uint64_t first = 0; first < merge->count; first += gpu->parts.batch)
 	{
-		uint64_t		count = std::min(merge->count - first, gpu->batch);
+		uint64_t		count = std::min(merge->count - first, gpu->parts.batch);
 		const uint32_t *rows = merge->rows + first;
 		MergeArgs		args = {};
 
@@ -611,7 +616,7 @@ grn_gpu_merge(GrnGpu *gpu, const GrnGpuFit *fit, const GrnGpuMerge *merge, bool 
 			args.d_lists[part] = (const uint32_t *) (gpu->d_arena + layout.lists[part]);
 		}
 		GRN_CHECK(staging_wait(staging), "could not copy lists to the device");
-		args.digests = gpu->keeper->kept;
+		args.digests = gpu->parts.keeper->kept.digests;
 		args.d_rows = (const uint32_t *) (gpu->d_arena + layout.rows);
 		args.count = (uint32_t) count;
 		args.degree = degree;

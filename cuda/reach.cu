@@ -116,7 +116,7 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 	const uint32_t bit = 1u << entry % 32;
 
 	*count = 0;
-	if (!gpu->built.d_ids || gpu->plan.pool + space.bytes > gpu->plan.inbox[0] ||
+	if (!gpu->built.lists.d_ids || gpu->plan.pool + space.bytes > gpu->plan.inbox[0] ||
 		entry >= n)
 		return gpu_fail(err, GRN_GPU_FAILED, "the device has no graph", NULL);
 	GRN_CHECK(cudaSetDevice(gpu->number), "could not use the CUDA device");
@@ -128,7 +128,7 @@ grn_gpu_reach(GrnGpu *gpu, uint32_t entry, uint64_t *reached, uint64_t *count,
 	GRN_CHECK(cudaMemcpyAsync(d + space.queue, &entry, sizeof(entry),
 							  cudaMemcpyHostToDevice, stream),
 			  "could not search the graph");
-	GRN_CHECK(search_levels(gpu->device, marks, gpu->built, gpu->plan.degree,
+	GRN_CHECK(search_levels(gpu->device, marks, gpu->built.lists, gpu->plan.degree,
 							(uint32_t *) (d + space.queue), 1,
 							(uint32_t *) (d + space.tail), &found),
 			  "could not search the graph");
@@ -181,7 +181,7 @@ grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids
 	if (status != GRN_GPU_OK)
 		return status;
 	gpu->arena = space.bytes;
-	gpu->peak = std::max(gpu->peak, gpu->kept_bytes + gpu->arena);
+	gpu->peak = std::max(gpu->peak, gpu->kept.bytes + gpu->arena);
 	gpu->n = n;
 	gpu->plan = Plan();
 	gpu->plan.degree = degree;
@@ -199,7 +199,7 @@ grn_gpu_take_graph(GrnGpu *gpu, uint64_t n, uint32_t degree, const uint32_t *ids
 						   (void *) counts, 1, 1, n),
 			  "could not copy the graph to the device");
 	GRN_CHECK(staging_wait(&gpu->staging), "could not copy the graph to the device");
-	gpu->built = lists;
-	gpu->built_digests = Digests();
+	gpu->built.lists = lists;
+	gpu->built.digests = Digests();
 	return GRN_GPU_OK;
 }

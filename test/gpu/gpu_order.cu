@@ -87,9 +87,9 @@ hold(GrnGpu *gpu, const TestGraph &g, GrnGpuError *err, bool take = false)
 	params.degree = g.degree;
 	if (grn_gpu_begin(gpu, g.n, 16, &options, &params, err) != GRN_GPU_OK)
 		return false;
-	gpu->built = Lists {(uint32_t *) (gpu->d_arena + gpu->plan.inbox[0]), gpu->d_arena + gpu->plan.counts};
-	must(cudaMemcpy(gpu->built.d_ids, g.ids.data(), g.ids.size() * 4, cudaMemcpyHostToDevice), "copy");
-	must(cudaMemcpy(gpu->built.d_counts, g.counts.data(), g.n, cudaMemcpyHostToDevice), "copy");
+	gpu->built.lists = Lists {(uint32_t *) (gpu->d_arena + gpu->plan.inbox[0]), gpu->d_arena + gpu->plan.counts};
+	must(cudaMemcpy(gpu->built.lists.d_ids, g.ids.data(), g.ids.size() * 4, cudaMemcpyHostToDevice), "copy");
+	must(cudaMemcpy(gpu->built.lists.d_counts, g.counts.data(), g.n, cudaMemcpyHostToDevice), "copy");
 	return true;
 }
 
