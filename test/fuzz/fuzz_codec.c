@@ -77,7 +77,7 @@ prune(Input *in, const GrnCodec *codec, const float *rows, const uint8_t *codes,
 	  uint32_t n, float *dist)
 {
 	GrnPrune	p = {.codec = grn_has_codes(codec) ? codec : NULL, .codes = codes, .factors = factors,
-		.rows = rows, .stride = codec->dim, .dim = codec->dim, .apart = grn_dist->l2_f32, .dist = dist, .n = n};
+		.rows = rows, .stride = codec->dim, .dim = codec->dim, .form = GRN_FORM_F32, .comparison = GRN_COMPARE_L2, .dist = dist, .n = n};
 	uint32_t	keep[MOST_ROWS];
 	uint32_t	kept;
 	void	   *workspace = malloc(grn_prune_bytes(n));

@@ -67,8 +67,8 @@
 #define WORKERS 2
 
 /*
- * A worker's fit may take as long as a statement by the settings of server and database, and at most
- * FIT_MS and FIT_PAGE_MS for each page of the index: functions of an index may sleep.
+ * A worker's fit may take as long as a statement by the settings of server and database, and at
+ * most FIT_MS and FIT_PAGE_MS for each page of the index: functions of an index may sleep.
  */
 #define FIT_MS 300000
 #define FIT_PAGE_MS 10
