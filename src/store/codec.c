@@ -363,7 +363,7 @@ grn_encode(const GrnCodec *codec, const float *x, uint8_t *code, GrnFactor *fact
 }
 
 float
-grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFactor factor, float *u)
+grn_decode_head(const GrnCodec *codec, const uint8_t *code, GrnFactor factor, float *u)
 {
 	float		length = codec->length_unit * grn_factor_length(factor);
 	float		scale = codec->alpha_unit * (float) grn_factor_alpha(factor);
@@ -374,8 +374,6 @@ grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFacto
 	{
 		uint32_t	bytes = grn_block_bytes(codec->shape, b);
 
-		if ((int) b >= blocks)
-			break;
 		grn_dist->unpack(code, bytes, grn_block_bits(b), grn_block_middle(b), scale * codec->steps[b], u + first);
 		code += bytes;
 	}

@@ -55,8 +55,7 @@ extern float grn_codec_project_direction(const GrnCodec *codec, const float *x, 
 extern void grn_encode_head(const GrnCodec *codec, const float *u, float norm2, float length,
 							uint8_t *code, GrnFactor *factor);
 
-/* Decodes the first `blocks` blocks of a code into u.  Returns |x - c|, or |x| for directions. */
-extern float grn_decode_head(const GrnCodec *codec, int blocks, const uint8_t *code, GrnFactor factor,
-							 float *u);
+/* Decodes a code into u [k].  Returns |x - c|, or |x| for directions. */
+extern float grn_decode_head(const GrnCodec *codec, const uint8_t *code, GrnFactor factor, float *u);
 
 #endif							/* GRN_CODEC_IMPL_H */

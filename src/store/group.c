@@ -16,23 +16,11 @@
 
 #define LEAST_COPIED 16384		/* lists with at least this number of rows copy rows; shorter lists
 								 * gain little */
-/*
- * Part of the rows' mean squared distance from the middle that is added to a middle's distance.
- * Of two groups with equally far middles, the group with less spread rows has the nearest rows
- * more often.  On sentences a twelfth fewer groups then hold .95 of the nearest rows.
- */
-#define SPREAD 0.4f
 #define MEANS_STEPS 4			/* steps of 2-means */
 #define PIECE 32				/* rows in a batch of estimates */
 #define AHEAD 16				/* distance of prefetches, in rows */
 #define GROUPS_A_POLL 16
 #define MOST_DEPTH 64			/* parts on the stack: two halves differ by at most one group */
-
-/*
- * Cuts use only directions of 4 and 2 bits if a code has at least this number: directions of 1 bit
- * hold little of the variance, and lose much of it.
- */
-#define ENOUGH_DIMS 48
 
 typedef struct Space
 {
@@ -49,7 +37,7 @@ group_tree(GrnArena *a, const GrnCodec *codec, uint32_t n)
 {
 	GrnGroupTree tree;
 
-	tree.sample = grn_take(a, (size_t) GRN_GROUP_SAMPLED * grn_group_dims(codec, grn_group_blocks(codec)), sizeof(float));
+	tree.sample = grn_take(a, (size_t) GRN_GROUP_SAMPLED * grn_group_dims(codec), sizeof(float));
 	tree.codes = grn_take(a, PIECE, grn_code_bytes(codec->shape));
 	tree.along = grn_take(a, n, sizeof(float));
 	return tree;
@@ -117,26 +105,14 @@ grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room)
 
 /* ---- decoded rows ---- */
 
-int
-grn_group_blocks(const GrnCodec *codec)
-{
-	return codec->shape.dims[0] + codec->shape.dims[1] >= ENOUGH_DIMS ? 2 : GRN_CODE_BLOCKS;
-}
-
 uint32_t
-grn_group_dims(const GrnCodec *codec, int blocks)
+grn_group_dims(const GrnCodec *codec)
 {
-	uint32_t	dims = 0;
-
-	if (grn_codes_exact(codec))
-		return codec->dim;
-	for (int b = 0; b < blocks; b++)
-		dims += codec->shape.dims[b];
-	return dims;
+	return grn_codes_exact(codec) ? codec->dim : grn_code_dims(codec->shape);
 }
 
 float
-grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x)
+grn_group_decode(const GrnGrouping *g, uint32_t node, float *x)
 {
 	const GrnCodec *codec = g->codec;
 	const uint8_t *code = g->codes + (size_t) node * grn_code_bytes(codec->shape);
@@ -149,19 +125,18 @@ grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x)
 			x[j] = (float) (code[j / 8] >> (7 - j % 8) & 1);
 		return 1;
 	}
-	length = grn_decode_head(codec, blocks, code, g->factors[node], x);
+	length = grn_decode_head(codec, code, g->factors[node], x);
 	if (codec->kind == GRN_CODES_DIRECTIONS)
-		for (uint32_t j = 0; j < grn_group_dims(codec, blocks); j++)
+		for (uint32_t j = 0; j < grn_group_dims(codec); j++)
 			x[j] = length * (x[j] + codec->mean_head[j]);
 	return length;
 }
 
 void
-grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, uint8_t *code,
-				 GrnFactor *factor)
+grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code, GrnFactor *factor)
 {
 	bool		direction = codec->kind == GRN_CODES_DIRECTIONS;
-	uint32_t	dims = grn_group_dims(codec, GRN_CODE_BLOCKS);
+	uint32_t	dims = grn_group_dims(codec);
 
 	*factor = (GrnFactor) {0};
 	if (grn_codes_exact(codec))
@@ -175,38 +150,30 @@ grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart, 
 	for (uint32_t j = 0; j < dims && direction; j++)
 		mean[j] = length > 0 ? mean[j] / length - codec->mean_head[j] : 0;
 	/* the part outside the codec's directions averages out */
-	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims) + apart,
+	grn_encode_head(codec, mean, grn_dist->ip_f32(mean, mean, dims),
 					direction ? length / codec->length_unit : 0, code, factor);
 }
 
 /*
  * The middle of a group of n rows, coded like a row.  An estimate from the code is about the
- * distance of the rows' mean.  With Euclidean distances the estimate is larger by a part of the
- * rows' spread.
+ * distance of the rows' mean.
  */
 static void
 find_middle(const GrnGrouping *g, const uint32_t *rows, uint32_t n, uint8_t *code, GrnFactor *factor)
 {
-	uint32_t	dims = grn_group_dims(g->codec, GRN_CODE_BLOCKS);
+	uint32_t	dims = grn_group_dims(g->codec);
 	float		mean[GRN_GROUP_DIMS] = {0};
 	float		x[GRN_GROUP_DIMS];
 	float		length = 0;
-	float		norm2 = 0;
-	float		apart = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		float		of_row = grn_group_decode(g, GRN_CODE_BLOCKS, rows[i], x);
-
-		length += of_row / (float) n;
-		norm2 += of_row * of_row / (float) n;
+		length += grn_group_decode(g, rows[i], x) / (float) n;
 		grn_dist->add_scaled(mean, 1, x, dims);
 	}
 	for (uint32_t j = 0; j < dims; j++)
 		mean[j] /= (float) n;
-	if (g->codec->kind == GRN_CODES_ROWS)
-		apart = SPREAD * fmaxf(norm2 - grn_dist->ip_f32(mean, mean, dims), 0);
-	grn_group_encode(g->codec, mean, length, apart, code, factor);
+	grn_group_encode(g->codec, mean, length, code, factor);
 }
 
 /* ---- cuts ---- */
@@ -273,9 +240,8 @@ static void
 project(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n, float *w)
 {
 	const GrnCodec *codec = g->codec;
-	int			blocks = grn_group_blocks(codec);
 	size_t		bytes = grn_code_bytes(codec->shape);
-	uint32_t	dims = grn_group_dims(codec, blocks);
+	uint32_t	dims = grn_group_dims(codec);
 	GrnCodeQuery query;
 	float		base = 0;
 
@@ -283,14 +249,13 @@ project(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uin
 	{
 		for (uint32_t i = 0; i < n; i++)
 		{
-			grn_group_decode(g, blocks, rows[i].node, s->sample);
+			grn_group_decode(g, rows[i].node, s->sample);
 			s->along[i] = grn_dist->ip_f32(w, s->sample, dims);
 		}
 		return;
 	}
 	if (codec->kind == GRN_CODES_DIRECTIONS)
 		base = grn_dist->ip_f32(w, codec->mean_head, dims);
-	memset(w + dims, 0, (grn_code_dims(codec->shape) - dims) * sizeof(float));
 	grn_code_query_head(codec, GRN_ESTIMATE_IP, base, w, &query);
 	for (uint32_t i = 0; i < n; i += PIECE)
 	{
@@ -362,8 +327,7 @@ grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k)
 static bool
 find_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *rows, uint32_t n, float *w)
 {
-	int			blocks = grn_group_blocks(g->codec);
-	uint32_t	dims = grn_group_dims(g->codec, blocks);
+	uint32_t	dims = grn_group_dims(g->codec);
 	uint32_t	sampled = n / SAMPLED_EACH;
 	const float *sample[GRN_GROUP_SAMPLED];
 	float		sums[2 * GRN_GROUP_DIMS];
@@ -374,7 +338,7 @@ find_direction(const GrnGrouping *g, const GrnGroupTree *s, const GrnGrouped *ro
 	{
 		float	   *x = s->sample + (size_t) i * dims;
 
-		grn_group_decode(g, blocks, rows[grn_random(g->seed, n, i) % n].node, x);
+		grn_group_decode(g, rows[grn_random(g->seed, n, i) % n].node, x);
 		sample[i] = x;
 	}
 	return grn_group_apart(sample, sampled, dims, sums, w);

@@ -46,24 +46,22 @@ extern bool grn_group_apart(const float *const *sample, uint32_t n, uint32_t dim
 /* Moves the k rows with the least positions to the front. */
 extern void grn_group_select(GrnGrouped *rows, float *along, uint32_t n, uint32_t k);
 
-/* Number of blocks of a code that cuts and k-means use. */
-extern int	grn_group_blocks(const GrnCodec *codec);
-/* Number of dimensions in the first blocks of a code. */
-extern uint32_t grn_group_dims(const GrnCodec *codec, int blocks);
+/* Number of dimensions of a decoded row. */
+extern uint32_t grn_group_dims(const GrnCodec *codec);
 
 /*
  * Decodes a row into x [grn_group_dims()], without the codec's mean.  Codes of directions include
  * the mean, because rows of other lengths have other shares of the mean.  Returns the length as
  * grn_decode_head() does.
  */
-extern float grn_group_decode(const GrnGrouping *g, int blocks, uint32_t node, float *x);
+extern float grn_group_decode(const GrnGrouping *g, uint32_t node, float *x);
 
 /*
  * Encodes a mean of decoded rows, [GRN_GROUP_DIMS] padded with zeroes, with the mean of their
- * lengths; changes `mean`.  apart: term that the code adds to squared distances of rows.
+ * lengths; changes `mean`.
  */
-extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, float apart,
-							 uint8_t *code, GrnFactor *factor);
+extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, uint8_t *code,
+							 GrnFactor *factor);
 
 /*
  * Puts n rows into groups by k-means, with copies.  order, ends: as in GrnGroups.  own [groups]

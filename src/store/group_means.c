@@ -79,7 +79,7 @@ static size_t
 plan(Means *m, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace)
 {
 	GrnArena	a = grn_arena(workspace);
-	uint32_t	dims = grn_group_dims(codec, grn_group_blocks(codec));
+	uint32_t	dims = grn_group_dims(codec);
 	uint32_t	places;
 
 	/* of bits all numbers count */
@@ -137,11 +137,11 @@ poll(const Means *m, uint32_t i)
 		m->g->poll(m->g->arg);
 }
 
-/* Decodes a row into x [dims], and what more the first blocks have behind. */
+/* Decodes a row into x [dims], and what more a code has behind. */
 static inline void
 load_row(const Means *m, uint32_t row, float *x)
 {
-	grn_group_decode(m->g, grn_group_blocks(m->g->codec), row, x);
+	grn_group_decode(m->g, row, x);
 }
 
 /* The mean of each group's rows, of which each group has one at least. */
@@ -171,7 +171,7 @@ sort_into_panels(Means *m)
 		float		mean[GRN_GROUP_DIMS] = {0};
 
 		memcpy(mean, m->means + (size_t) i * m->dims, m->dims * sizeof(float));
-		grn_group_encode(m->g->codec, mean, 0, 0, m->codes + i * bytes, &m->factors[i]);
+		grn_group_encode(m->g->codec, mean, 0, m->codes + i * bytes, &m->factors[i]);
 		m->sorted[i] = (GrnGrouped) {i, 0};
 	}
 	by_means.codes = m->codes;

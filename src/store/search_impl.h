@@ -111,8 +111,8 @@ typedef struct Groups
 								 * without groups */
 	uint32_t	nnearest;
 	IdSet		noted;			/* ids of rows that are or were in `nearest` */
-	uint64_t	offered;		/* rows offered since the first group was taken */
-	uint64_t	idle;			/* rows offered since a row last entered `nearest` */
+	uint64_t	idle;			/* rows offered since a row last entered `nearest`, or since the
+								 * first group was taken */
 } Groups;
 
 /* Dead nodes (search_dead.c). */

@@ -63,18 +63,19 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 
 /*
  * Does the list of a bucket have groups?  A list of few records has none, because a search would
- * read nearly all of 100 groups.  If more than a quarter of the rows pass, searches use the graph,
- * and grouping so many rows would slow the build down.  Lists of arrays' elements have none
- * either: an insert checks whether a list has its row already, and would have to read all groups.
- * 20,000 sentences and image patches: half of GRNND_MOST_GROUPED takes 15 and 17% fewer visits
- * where 30% pass, for .009 less recall and the same recall; twice changes nothing.
+ * read nearly all of 100 groups.  Lists of arrays' elements have none either: an insert checks
+ * whether a list has its row already, and would have to read all groups.
+ *
+ * If more than half of the rows pass, searches use the graph, and grouping so many rows would slow
+ * the build down.  60,000 rows of which 30% pass, ef 40, with a quarter and a half: SIFT .983 and
+ * .989 for 88 and 74 pages, word vectors .948 and .985 for 92 and 80.
  */
 #ifdef GRNND_TEST_POINTS
 #define GRNND_LEAST_GROUPS 8	/* small indexes in tests have groups too */
 #else
 #define GRNND_LEAST_GROUPS 128
 #endif
-#define GRNND_MOST_GROUPED 4
+#define GRNND_MOST_GROUPED 2
 static inline bool
 grnnd_has_groups(const GrnLayout *l, uint8 kind, uint64 rows, uint64 nodes)
 {
@@ -129,11 +130,9 @@ extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 buc
 
 /*
  * Limits for lists with groups.  A search reads the groups with the nearest middles until
- * GRNND_GROUPS_PATIENCE rows for each unit of ef, and a fifth of all rows read, have brought no
- * row among the nearest.  The nearest are one row for each GRNND_ROWS_PER_NEAREST rows of this
- * patience.  With these limits recall at a given ef is about the recall of searches without a
- * filter.  The second condition saves a fifth of the groups at recall .93 to .95 (52 instead of
- * 66; test/bench/decisions.md).
+ * GRNND_GROUPS_PATIENCE rows for each unit of ef have brought no row among the nearest.  The
+ * nearest are one row for each GRNND_ROWS_PER_NEAREST rows of this patience.  With these limits
+ * recall at a given ef is about the recall of searches without a filter (test/bench/decisions.md).
  */
 #define GRNND_GROUPS_PATIENCE 24
 #define GRNND_ROWS_PER_NEAREST 16
