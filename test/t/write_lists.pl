@@ -200,7 +200,7 @@ sound($node, 'e_idx', 'without a row');
 $table = 'b';
 $node->safe_psql('postgres', q(
 	CREATE TABLE b (id serial, c int, g int[], v vector(16));
-	INSERT INTO b (c, g, v) SELECT id % 10, ARRAY[7, 7000 + id % 9], v FROM points(1, 300, 16, 1);
+	INSERT INTO b (c, g, v) SELECT id % 10, ARRAY[7, 6000 + id % 9, 7000 + id % 9], v FROM points(1, 300, 16, 1);
 	CREATE INDEX b_idx ON b USING grnnd (v, c, g);
 	INSERT INTO b (c, g, v) SELECT id % 200, ARRAY[8000 + id % 100], v FROM points(301, 1500, 16, 1)));
 compare('built', 'c = 5', 'c = 150', "g \@> '{8050}'", "g \@> '{7003}'", 'c BETWEEN 100 AND 110');
