@@ -308,7 +308,7 @@ write_group(RowGather *g, uint32 bucket, const Listed *rows, const uint32 *order
 		grn_list_set_row(l, rec, rec->ntids16++, &row);
 	}
 	return l->span > 1 ? grnnd_new_record(f->index, f->heap, ix, (GrnRecord *) recs)
-		: grnnd_new_page(f->index, f->heap, ix, recs, records);
+		: grnnd_new_page(f->index, ix, recs, records);
 }
 
 /* Adds rows [n] at hand to a bucket as groups, and a part of the bucket's guide. */

@@ -5,7 +5,6 @@
 #include "am/write/write.h"
 
 #include "access/generic_xlog.h"
-#include "access/htup_details.h"
 #include "access/xlog.h"
 #include "storage/freespace.h"
 #include "storage/indexfsm.h"
@@ -22,15 +21,12 @@
 static const Size space[] = {
 	[GRNND_ROOM_LATER] = BLCKSZ / 2,
 	[GRNND_ROOM] = BLCKSZ * 7 / 8,
-	[GRNND_WHOLE_PAGE] = BLCKSZ - 1,
 };
-#define SPACE_WHOLE MaxHeapTupleSize	/* found only for a recorded space of BLCKSZ - 1 */
 #define SPACE_FREE (BLCKSZ * 3 / 4)
 #define SPACE_YOUNG (BLCKSZ / 2)
 
 /* Useless pages that the map may name before the relation is extended. */
 #define MAX_MAP_TRIES 32
-#define MAX_WHOLE_TRIES 4		/* for a request of a whole page */
 
 typedef struct Slot
 {
@@ -38,13 +34,6 @@ typedef struct Slot
 	uint16		version;
 	Buffer		buffer;			/* first page, locked exclusively */
 } Slot;
-
-/* The last result of this backend: all free slots were needed until... */
-static struct
-{
-	uint64		build_id;		/* of the index; 0: no result */
-	FullTransactionId until;
-}			young;
 
 void
 grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
@@ -64,9 +53,9 @@ grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp)
 	memcpy(rec + 1, &freed, sizeof(freed));
 }
 
-/* Returns whether a new row may take this slot. Writes the stamp of a freed slot that must wait. */
+/* Returns whether a new row may take this slot. */
 static bool
-is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
+is_reusable(Relation heap, const GrnRecord *rec)
 {
 	GrnFreed	freed;
 	uint64		xid;
@@ -77,8 +66,7 @@ is_reusable(Relation heap, const GrnRecord *rec, FullTransactionId *stamp)
 	xid = ((uint64) freed.xid_high << 32) | freed.xid_low;
 	if (xid == 0)
 		return true;			/* never used */
-	*stamp = FullTransactionIdFromU64(xid);
-	return GlobalVisCheckRemovableFullXid(heap, *stamp);
+	return GlobalVisCheckRemovableFullXid(heap, FullTransactionIdFromU64(xid));
 }
 
 void
@@ -90,21 +78,18 @@ grnnd_note_room(Relation index, BlockNumber block, GrnndRoom room)
 GrnndRoom
 grnnd_page_room(Relation heap, const GrnndIndex *ix, Page page)
 {
-	FullTransactionId stamp;
-	uint32		slots = ix->layout.per_page;
-	uint32		free = 0;
-	uint32		now = 0;
+	GrnndRoom	room = GRNND_NO_ROOM;
 
 	if (PageIsNew(page))
-		return GRNND_WHOLE_PAGE;
-	for (uint32 i = 0; i < slots; i++)
+		return GRNND_ROOM;
+	for (uint32 i = 0; i < ix->layout.per_page && room != GRNND_ROOM; i++)
 	{
 		const GrnRecord *rec = grnnd_page_record(page, ix, i);
 
-		free += rec->state == GRN_FREE;
-		now += is_reusable(heap, rec, &stamp);
+		if (rec->state == GRN_FREE)
+			room = is_reusable(heap, rec) ? GRNND_ROOM : GRNND_ROOM_LATER;
 	}
-	return now == slots ? GRNND_WHOLE_PAGE : now > 0 ? GRNND_ROOM : free > 0 ? GRNND_ROOM_LATER : GRNND_NO_ROOM;
+	return room;
 }
 
 /*
@@ -121,16 +106,19 @@ take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block
 									GRNND_NODES, NULL);
 	Page		page = BufferGetPage(buffer);
 	uint32		group = (block - ix->meta.first_node_block) / l->span;
-	FullTransactionId stamp = InvalidFullTransactionId;
 	bool		found = false;
+	bool		later = false;
 
 	*more = false;
 	for (uint32 i = 0; i < l->per_page && !*more; i++)
 	{
 		const GrnRecord *rec = grnnd_page_record(page, ix, i);
 
-		if (!PageIsNew(page) && !is_reusable(heap, rec, &stamp))
+		if (!PageIsNew(page) && !is_reusable(heap, rec))
+		{
+			later |= rec->state == GRN_FREE;
 			continue;
+		}
 		if (found)
 			*more = true;
 		else
@@ -144,12 +132,7 @@ take_slot(Relation index, Relation heap, const GrnndIndex *ix, BlockNumber block
 	if (found)
 		return true;
 	UnlockReleaseBuffer(buffer);
-	if (FullTransactionIdIsValid(stamp))
-	{
-		*more = true;
-		young.until = stamp;
-		young.build_id = ix->meta.build_id;
-	}
+	*more = later;
 	return false;
 }
 
@@ -163,39 +146,25 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 }
 
 /*
- * Finds in the free space map a page of records with `wanted` bytes of room, and marks the page as
- * full there, so that other backends try other pages. *tries: how many pages may still be read.
- * Returns InvalidBlockNumber if the map names no such page, or if the tries found no page of
- * records.
+ * Takes a slot of a page that the free space map names for `wanted` bytes.  The page is marked as
+ * full there first, so that other backends try other pages.
  */
-static BlockNumber
-claim_by_map(Relation index, const GrnndIndex *ix, BlockNumber nblocks, Size wanted, int *tries)
-{
-	while ((*tries)-- > 0)
-	{
-		BlockNumber block = GetPageWithFreeSpace(index, wanted);
-
-		if (block == InvalidBlockNumber)
-			break;
-		RecordUsedIndexPage(index, block);
-		if (is_node_block(ix, block, nblocks))
-			return block;
-	}
-	return InvalidBlockNumber;
-}
-
 static bool
 take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 				 BlockNumber nblocks, Size wanted, Slot *slot)
 {
-	int			tries = MAX_MAP_TRIES;
-	BlockNumber block;
-
-	while ((block = claim_by_map(index, ix, nblocks, wanted, &tries)) != InvalidBlockNumber)
+	for (int tries = 0; tries < MAX_MAP_TRIES; tries++)
 	{
+		BlockNumber block = GetPageWithFreeSpace(index, wanted);
 		bool		more;
-		bool		found = take_slot(index, heap, ix, block, slot, &more);
+		bool		found;
 
+		if (block == InvalidBlockNumber)
+			return false;
+		RecordUsedIndexPage(index, block);
+		if (!is_node_block(ix, block, nblocks))
+			continue;
+		found = take_slot(index, heap, ix, block, slot, &more);
 		/* other backends may take the remaining slots, now or when these are old enough */
 		if (more)
 			grnnd_note_room(index, block, found ? GRNND_ROOM : GRNND_ROOM_LATER);
@@ -205,17 +174,6 @@ take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
 			return false;
 	}
 	return false;
-}
-
-/* Returns whether pages that had too young slots last time are worth a try. */
-static bool
-may_have_aged(Relation heap, const GrnndIndex *ix)
-{
-	if (young.build_id == ix->meta.build_id &&
-		!GlobalVisCheckRemovableFullXid(heap, young.until))
-		return false;
-	young.build_id = 0;
-	return true;
 }
 
 static bool
@@ -238,8 +196,7 @@ take_known_slot(Relation index, Relation heap, const GrnndIndex *ix, Slot *slot)
 	}
 
 	if (take_slot_by_map(index, heap, ix, nblocks, SPACE_FREE, slot) ||
-		(may_have_aged(heap, ix) &&
-		 take_slot_by_map(index, heap, ix, nblocks, SPACE_YOUNG, slot)))
+		take_slot_by_map(index, heap, ix, nblocks, SPACE_YOUNG, slot))
 		return true;
 
 	/* free slots that an ended backend left on the page that it appended */
@@ -362,41 +319,13 @@ grnnd_new_record(Relation index, Relation heap, const GrnndIndex *ix, GrnRecord 
 	return slot.id;
 }
 
-/* Finds a page of which all slots may be taken. True: the page is locked. */
-static bool
-take_page_by_map(Relation index, Relation heap, const GrnndIndex *ix, Size wanted, Buffer *buffer)
-{
-	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
-	int			tries = MAX_WHOLE_TRIES;
-	BlockNumber block;
-
-	while ((block = claim_by_map(index, ix, nblocks, wanted, &tries)) != InvalidBlockNumber)
-	{
-		GrnndRoom	room;
-
-		*buffer = grnnd_read(index, block, BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
-		room = grnnd_page_room(heap, ix, BufferGetPage(*buffer));
-		if (room == GRNND_WHOLE_PAGE)
-			return true;
-		UnlockReleaseBuffer(*buffer);
-		if (room != GRNND_NO_ROOM)
-			grnnd_note_room(index, block, room);
-	}
-	return false;
-}
-
-/* Returns a page of which all slots may be taken, or an appended page, locked. */
+/* Returns an appended page, locked. */
 static Buffer
-take_page(Relation index, Relation heap, const GrnndIndex *ix)
+take_page(Relation index, const GrnndIndex *ix)
 {
-	Buffer		buffer;
-
-	if (take_page_by_map(index, heap, ix, SPACE_WHOLE, &buffer) ||
-		take_page_by_map(index, heap, ix, SPACE_YOUNG, &buffer))
-		return buffer;
 	for (;;)
 	{
-		buffer = grnnd_read(index, extend(index, ix), BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
+		Buffer		buffer = grnnd_read(index, extend(index, ix), BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, NULL);
 		if (PageIsNew(BufferGetPage(buffer)))
 			return buffer;
 		/* another insert took the page */
@@ -405,26 +334,23 @@ take_page(Relation index, Relation heap, const GrnndIndex *ix)
 }
 
 uint32
-grnnd_new_page(Relation index, Relation heap, const GrnndIndex *ix, char *recs, uint32 n)
+grnnd_new_page(Relation index, const GrnndIndex *ix, char *recs, uint32 n)
 {
 	const GrnLayout *l = &ix->layout;
-	Buffer		buffer = take_page(index, heap, ix);
+	Buffer		buffer = take_page(index, ix);
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	uint32		first = (block - ix->meta.first_node_block) * l->per_page;
 	GenericXLogState *xlog = GenericXLogStart(index);
 	Page		page = GenericXLogRegisterBuffer(xlog, buffer, GENERIC_XLOG_FULL_IMAGE);
 
 	Assert(l->span == 1 && n <= l->per_page);
-	if (PageIsNew(page))
-		grnnd_page_init(page, GRNND_NODES);
+	grnnd_page_init(page, GRNND_NODES);
 	for (uint32 i = 0; i < n; i++)
 	{
 		GrnRecord  *rec = (GrnRecord *) (recs + (Size) i * l->record_bytes);
-		GrnRecord  *slot = grnnd_page_record(page, ix, i);
 
-		rec->version = slot->version;
 		rec->next = i + 1 < n ? first + i + 1 : GRN_INVALID_ID;
-		memcpy(slot, rec, l->record_bytes);
+		memcpy(grnnd_page_record(page, ix, i), rec, l->record_bytes);
 	}
 	GenericXLogFinish(xlog);
 	UnlockReleaseBuffer(buffer);

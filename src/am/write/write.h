@@ -151,11 +151,10 @@ extern uint32 grnnd_new_record(Relation index, Relation heap, const GrnndIndex *
 							   GrnRecord *rec);
 
 /*
- * Writes recs [n], record_bytes apart, to a page of their own and logs the page. Each record's
+ * Writes recs [n], record_bytes apart, to a new page and logs the page. Each record's
  * `next` is the id of the following record. n is at most per_page. Returns the id of the first.
  */
-extern uint32 grnnd_new_page(Relation index, Relation heap, const GrnndIndex *ix, char *recs,
-							 uint32 n);
+extern uint32 grnnd_new_page(Relation index, const GrnndIndex *ix, char *recs, uint32 n);
 
 /* Frees a record; the caller has registered its page. stamp: see "Slot reuse" in README. */
 extern void grnnd_free_slot(GrnRecord *rec, FullTransactionId stamp);
@@ -165,8 +164,7 @@ typedef enum GrnndRoom
 {
 	GRNND_NO_ROOM = 0,
 	GRNND_ROOM_LATER,			/* some, after transactions have ended */
-	GRNND_ROOM,					/* some */
-	GRNND_WHOLE_PAGE			/* all */
+	GRNND_ROOM					/* some */
 } GrnndRoom;
 
 /* heap may be NULL. */
