@@ -55,16 +55,6 @@ extern bool grnnd_fit_judge_codes(Fit *f);
  */
 extern bool grnnd_fit_measure(Fit *f);
 
-/* ---- fit_rows.c: rows of the table ---- */
-
-typedef struct FitRows FitRows;
-extern FitRows *grnnd_fit_rows_begin(const Fit *f);
-extern void grnnd_fit_rows_end(FitRows *r);
-/* Returns a copy of a row's value. Returns false if the row is invisible. */
-extern bool grnnd_fit_rows_query(FitRows *r, const ItemPointerData *tid, Datum *value);
-/* The operator's distance of a row; infinite if the row is invisible. */
-extern double grnnd_fit_rows_distance(FitRows *r, Datum query, const ItemPointerData *tid);
-
 /* Writes f->ix.meta. done: the fit is complete. */
 extern void grnnd_fit_write_meta(Fit *f, bool done);
 /* Returns whether lists must be made, or remade, given that a node of this id exists. */

@@ -10,10 +10,9 @@
  * 1.1 to 2.3 times the width (test/bench/recall/results.md). So the guess of width.c serves only
  * between two measurements.
  *
- * Distances are computed from stored vectors, whose rows are rounded to 8 or 4 bits at most.
- * Vectors of fewer bits cannot tell which rows are the nearest. Then the function reads from the
- * table (fit_rows.c) the rows of the CANDIDATES nearest vectors, and of all nodes that searches
- * find.
+ * Distances are computed from stored vectors, also of a few bits, for queries and for the truth.
+ * Recall by the table's rows is farther from the recall of scans, which read more rows than they
+ * return: test/bench/decisions.md, "Truth of recall in an index of rounded vectors".
  */
 #include "am/write/fit_impl.h"
 
@@ -52,8 +51,6 @@
 
 #define DEAD_LIMIT 64
 
-#define CANDIDATES (4 * GRN_CURVE_MOST_K)
-
 #define ALIGNMENT 64			/* as grn_query_make() requires */
 
 static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
@@ -62,13 +59,10 @@ static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
 typedef struct TestQuery
 {
 	uint32		id;				/* GRN_INVALID_ID: a query of a scan */
-	ItemPointerData tid;
-	Datum		value;			/* the row's value, if rows are read from the table */
 	float	   *x;				/* [dim] */
 	void	   *made;			/* x prepared by grn_query_make(), or NULL */
 	uint32		n;
-	float		nearest[CANDIDATES];	/* [n] smallest distances, sorted */
-	ItemPointerData rows[CANDIDATES];	/* [n] one row for each distance */
+	float		nearest[GRN_CURVE_MOST_K];	/* [n] smallest distances, sorted */
 } TestQuery;
 
 /* Results of queries: sums, and in the end averages. */
@@ -85,8 +79,6 @@ typedef struct Outcome
 typedef struct Measure
 {
 	Fit		   *f;
-	FitRows    *rows;			/* NULL: stored vectors suffice */
-	uint32		most;			/* nearest rows kept for each query */
 	uint32		wide_every;		/* WIDE_EVERY or 1 */
 	uint32		nqueries;
 	TestQuery	queries[MOST_QUERIES];
@@ -94,14 +86,6 @@ typedef struct Measure
 	uint32		nfree;			/* free slots among these */
 	uint32		id;				/* id of the record being visited */
 } Measure;
-
-/* Returns whether stored vectors tell which rows are the nearest. */
-static bool
-vectors_rank_rows(const GrnndMeta *meta)
-{
-	return (!grn_form(meta->form)->rotated || meta->form == GRN_FORM_ROUNDED_MORE) &&
-		!grn_is_compact(meta->form, meta->dim);
-}
 
 bool
 grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes, uint32 limit)
@@ -121,12 +105,10 @@ take_query(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Measure    *m = arg;
 	TestQuery  *q = &m->queries[m->nqueries];
-	const GrnLayout *l = &m->f->ix.layout;
 
 	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
 		return;
-	grn_own_load(l, vec, q->x);
-	memcpy(&q->tid, GRN_REC_PTR(rec, l->off_tids), GRN_TID_BYTES);
+	grn_own_load(&m->f->ix.layout, vec, q->x);
 	q->id = m->id;
 	q->n = 0;
 	m->nqueries++;
@@ -194,7 +176,6 @@ take_sampled(Measure *m)
 
 		memset(q, 0, sizeof(*q));
 		q->id = GRN_INVALID_ID;
-		q->value = values[i];
 		q->x = palloc(f->ix.meta.dim * sizeof(float));
 		m->nqueries += grnnd_form_vector(&f->ix.key, f->ix.meta.column_dim, values[i], q->x, NULL);
 	}
@@ -221,20 +202,16 @@ make_ready(Measure *m)
 /* ---- the truth ---- */
 
 static void
-keep(const Measure *m, TestQuery *q, float d, const uint8 *tid)
+keep(TestQuery *q, float d)
 {
 	uint32		at;
 
-	if (isnan(d) || (q->n == m->most && !(d < q->nearest[m->most - 1])))
+	if (isnan(d) || (q->n == GRN_CURVE_MOST_K && !(d < q->nearest[GRN_CURVE_MOST_K - 1])))
 		return;
-	at = q->n < m->most ? q->n++ : m->most - 1;
+	at = q->n < GRN_CURVE_MOST_K ? q->n++ : GRN_CURVE_MOST_K - 1;
 	for (; at > 0 && q->nearest[at - 1] > d; at--)
-	{
 		q->nearest[at] = q->nearest[at - 1];
-		q->rows[at] = q->rows[at - 1];
-	}
 	q->nearest[at] = d;
-	memcpy(&q->rows[at], tid, GRN_TID_BYTES);
 }
 
 /* A GrnVisitFn, arg a Measure: compares a row with all queries. */
@@ -245,54 +222,16 @@ compare(void *arg, const GrnRecord *rec, const void *vec)
 	const GrnLayout *l = &m->f->ix.layout;
 	GrnComparison comparison = m->f->ix.key.metric->comparison;
 
-	/* a record without TIDs of its own has a chain; such records are skipped if rows are read */
-	if (rec->state != GRN_NODE || (m->rows != NULL && rec->ntids == 0))
+	if (rec->state != GRN_NODE)
 		return;
 	for (uint32 i = 0; i < m->nqueries; i++)
 	{
 		TestQuery  *q = &m->queries[i];
 
 		if (q->id != m->id)
-			keep(m, q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
-				 : grn_compare(comparison, l->form, q->x, vec, l->dim),
-				 GRN_REC_PTR(rec, l->off_tids));
+			keep(q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
+				 : grn_compare(comparison, l->form, q->x, vec, l->dim));
 	}
-}
-
-static int
-by_value(const void *a, const void *b)
-{
-	float		x = *(const float *) a;
-	float		y = *(const float *) b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Sorts the nearest stored vectors by their rows.  Returns false if the query's row is gone. */
-static bool
-read_nearest(Measure *m, TestQuery *q)
-{
-	if (q->id != GRN_INVALID_ID && !grnnd_fit_rows_query(m->rows, &q->tid, &q->value))
-		return false;
-	for (uint32 i = 0; i < q->n; i++)
-		q->nearest[i] = (float) grnnd_fit_rows_distance(m->rows, q->value, &q->rows[i]);
-	qsort(q->nearest, q->n, sizeof(float), by_value);
-	q->n = Min(q->n, GRN_CURVE_MOST_K);
-	return true;
-}
-
-static void
-read_all_nearest(Measure *m)
-{
-	uint32		n = 0;
-
-	for (uint32 i = 0; i < m->nqueries; i++)
-	{
-		grnnd_fit_check_interrupts(m->f);
-		if (read_nearest(m, &m->queries[i]))
-			m->queries[n++] = m->queries[i];
-	}
-	m->nqueries = n;
 }
 
 /* ---- searches ---- */
@@ -306,26 +245,14 @@ rounded_up(float d)
 
 /* Returns how many of the k nearest were found; *first: whether the nearest was. */
 static uint32
-hits(const Measure *m, const TestQuery *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
+hits(const TestQuery *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
 {
 	const GrnFound *found = grn_search_found(s);
 	uint32		count = 0;
 	uint32		taken = 0;
 
 	*first = false;
-	/* scans sort all found rows by exact distance */
-	for (uint32 i = 0; i < nfound && count < k && m->rows != NULL; i++)
-		if (found[i].id != q->id && found[i].ntids > 0)
-		{
-			ItemPointerData tid;
-			float		d;
-
-			memcpy(&tid, grn_search_tids(s) + (Size) found[i].tids * GRN_TID_BYTES, GRN_TID_BYTES);
-			d = (float) grnnd_fit_rows_distance(m->rows, q->value, &tid);
-			count += d <= q->nearest[k - 1];
-			*first |= d <= q->nearest[0];
-		}
-	for (uint32 i = 0; i < nfound && taken < k && m->rows == NULL; i++)
+	for (uint32 i = 0; i < nfound && taken < k; i++)
 		if (found[i].id != q->id)
 		{
 			taken++;
@@ -384,12 +311,12 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 
 			grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
 			n = grn_search_run(s);
-			found = hits(m, q, s, n, few, &first);
+			found = hits(q, s, n, few, &first);
 			if (wide)
 			{
 				bool		again;
 
-				sums->curve.recall[1][point] += (float) hits(m, q, s, n, Min(ks[1], q->n), &again) /
+				sums->curve.recall[1][point] += (float) hits(q, s, n, Min(ks[1], q->n), &again) /
 					(float) Min(ks[1], q->n);
 				sums->curve.visits[point] += (float) grn_search_visits(s);
 				if (n >= widths[point])
@@ -438,8 +365,6 @@ measure_queries(Measure *m, const GrnndEntries *entries, uint32 n, Outcome *sums
 			grnnd_fit_check_interrupts(f);
 		(void) f->store.base.visit(&f->store.base, m->id, compare, m);
 	}
-	if (m->rows != NULL)
-		read_all_nearest(m);
 	for (uint32 i = 0; i < m->nqueries; i++)
 	{
 		grnnd_fit_check_interrupts(f);
@@ -479,7 +404,7 @@ queries_worth(const Outcome *sums, uint32 n)
  * share of free slots.
  */
 static void
-measure(Fit *f, bool by_rows, Outcome *out, double *free)
+measure(Fit *f, Outcome *out, double *free)
 {
 	GrnRecallCurve *curve = &out->curve;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall",
@@ -491,13 +416,9 @@ measure(Fit *f, bool by_rows, Outcome *out, double *free)
 
 	memset(out, 0, sizeof(*out));
 	m->f = f;
-	m->rows = by_rows ? grnnd_fit_rows_begin(f) : NULL;
 	m->wide_every = WIDE_EVERY;
-	m->most = by_rows ? CANDIDATES : GRN_CURVE_MOST_K;
 	entries = grnnd_get_entries(f->index, &f->ix);
 	measure_queries(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
-	if (by_rows)
-		grnnd_fit_rows_end(m->rows);
 	if (m->nqueries > 0)
 	{
 		uint32		nwide = (m->nqueries + m->wide_every - 1) / m->wide_every;
@@ -523,13 +444,12 @@ grnnd_fit_measure(Fit *f)
 	GrnndMeasured *measured = &f->ix.notes.measured;
 	GrnndMissed *missed = &f->ix.notes.missed;
 	GrnndQueried *queried = &f->ix.notes.queried;
-	bool		by_rows = !vectors_rank_rows(&f->ix.meta);
 	Outcome		out;
 	double		free;
 
-	if (f->limit < LEAST_IDS || (by_rows && f->in_vacuum))
+	if (f->limit < LEAST_IDS)
 		return false;
-	measure(f, by_rows, &out, &free);
+	measure(f, &out, &free);
 	grnnd_query_sample_done(&f->ix.meta);
 	if (out.curve.queries == 0)
 		return false;

@@ -146,8 +146,8 @@ is_node_block(const GrnndIndex *ix, BlockNumber block, BlockNumber nblocks)
 }
 
 /*
- * Takes a slot of a page that the free space map names for `wanted` bytes.  The page is marked as
- * full there first, so that other backends try other pages.
+ * Takes a slot of a page that the free space map names for `wanted` bytes.  Marks the page as full
+ * in the map first, so that other backends try further pages.
  */
 static bool
 take_slot_by_map(Relation index, Relation heap, const GrnndIndex *ix,
