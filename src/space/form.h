@@ -369,12 +369,15 @@ extern void grn_sparse_normalize(uint8_t *row, size_t words, double norm);
  */
 extern void grn_sparse_piece(const uint8_t *row, size_t from, size_t n, float *out);
 
+#define GRN_SPARSE_SEEN 4096
+
 /* A row that is prepared for comparisons with many rows. */
 typedef struct GrnSparseQuery
 {
 	const void *row;			/* the row itself, which the caller keeps */
 	double		norm2;			/* squared length of the stored elements */
 	uint32_t	shift;			/* the elements are in 2^(32 - shift) buckets; 0: too many elements */
+	uint8_t		seen[GRN_SPARSE_SEEN];	/* 1: a column has this remainder */
 	uint32_t	buckets[];		/* by hashes of columns (sparse.c) */
 } GrnSparseQuery;
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "space/space.h"
+
 /* Greater than the rounding error of a sum of 16,000 squares, and of its root. */
 #define ERROR_SURPLUS 1.0001f
 
@@ -206,23 +208,12 @@ lost2(const Row *r)
 	return (double) r->head.error * r->head.error;
 }
 
-/* The squared length of the stored elements, whose squares may vanish in single precision. */
-static double
-stored_norm2(const Row *r)
-{
-	double		norm2 = 0;
-
-	for (uint32_t i = 0; i < r->count; i++)
-		norm2 += (double) r->values[i] * r->values[i];
-	return norm2;
-}
-
 double
 grn_sparse_whole_norm2(const void *row)
 {
 	Row			r = row_of(row, WHOLE);
 
-	return stored_norm2(&r) + lost2(&r);
+	return grn_norm2(r.values, r.count) + lost2(&r);
 }
 
 void
@@ -286,6 +277,7 @@ typedef struct Bucket
 } Bucket;
 
 typedef int32_t Lanes __attribute__((vector_size(4 * BUCKET), aligned(4), may_alias));
+typedef uint64_t Halves __attribute__((vector_size(4 * BUCKET)));
 
 _Static_assert(GRN_SPARSE_QUERY_BYTES == sizeof(GrnSparseQuery) + (sizeof(Bucket) << (32 - LEAST_SHIFT)),
 			   "a query has room for its buckets");
@@ -327,7 +319,10 @@ grn_sparse_query(const void *row, GrnSparseQuery *query)
 	while (shift >= LEAST_SHIFT && !fill_buckets((Bucket *) query->buckets, shift, &r))
 		shift--;
 	query->row = row;
-	query->norm2 = stored_norm2(&r);
+	query->norm2 = grn_norm2(r.values, r.count);
+	memset(query->seen, 0, sizeof(query->seen));
+	for (uint32_t i = 0; i < r.count; i++)
+		query->seen[column_of(&r, i) % GRN_SPARSE_SEEN] = 1;
 	query->shift = shift >= LEAST_SHIFT ? shift : 0;
 }
 
@@ -336,7 +331,8 @@ static inline float
 element(const Bucket *b, uint32_t column)
 {
 	Lanes		found = (*(const Lanes *) b->columns == (int32_t) column) & *(const Lanes *) b->values;
-	int32_t		bits = (found[0] | found[1]) | (found[2] | found[3]);
+	uint64_t	halves = ((Halves) found)[0] | ((Halves) found)[1];
+	uint32_t	bits = (uint32_t) (halves | halves >> 32);
 	float		x;
 
 	memcpy(&x, &bits, sizeof(x));
@@ -376,6 +372,29 @@ add_pair(Common *c, float x, float y)
 	c->n += (x != 0) & (y != 0);
 }
 
+/*
+ * Writes to at [count] the elements of y whose columns the query may have.  Returns their number.
+ */
+static inline uint32_t
+find_possible(const GrnSparseQuery *q, const Row *y, uint16_t *at)
+{
+	uint32_t	n = 0;
+
+	if (y->narrow != NULL)
+		for (uint32_t i = 0; i < y->count; i++)
+		{
+			at[n] = (uint16_t) i;
+			n += q->seen[y->narrow[i] % GRN_SPARSE_SEEN];
+		}
+	else
+		for (uint32_t i = 0; i < y->count; i++)
+		{
+			at[n] = (uint16_t) i;
+			n += q->seen[y->wide[i] % GRN_SPARSE_SEEN];
+		}
+	return n;
+}
+
 static void
 find_common(const GrnSparseQuery *q, const Row *y, Common *c)
 {
@@ -383,12 +402,17 @@ find_common(const GrnSparseQuery *q, const Row *y, Common *c)
 
 	c->n = 0;
 	if (q->shift > 0)
-		for (uint32_t i = 0; i < y->count; i++)
-		{
-			uint32_t	column = column_of(y, i);
+	{
+		uint16_t	at[GRN_MAX_DIM];
+		uint32_t	n = find_possible(q, y, at);
 
-			add_pair(c, element(&buckets[hash_bucket(column, q->shift)], column), y->values[i]);
+		for (uint32_t i = 0; i < n; i++)
+		{
+			uint32_t	column = column_of(y, at[i]);
+
+			add_pair(c, element(&buckets[hash_bucket(column, q->shift)], column), y->values[at[i]]);
 		}
+	}
 	else
 	{
 		Row			x = row_of(q->row, WHOLE);
@@ -461,7 +485,7 @@ grn_sparse_compare(GrnComparison comparison, const GrnSparseQuery *query, const 
 		x2 += (double) c.x[i] * c.x[i];
 		y2 += (double) c.y[i] * c.y[i];
 	}
-	apart += rest_of(query->norm2, x2, c.n == x.count) + rest_of(stored_norm2(&y), y2, c.n == y.count);
+	apart += rest_of(query->norm2, x2, c.n == x.count) + rest_of(grn_norm2(y.values, y.count), y2, c.n == y.count);
 	return (float) (apart + (lost2(&x) + lost2(&y)));
 }
 
