@@ -14,7 +14,7 @@
 
 /*
  * Half and twice take the same visits and, within a tenth, the same time by filters that 1 to 30%
- * of 20,000 sentences and image patches pass.  So do half and twice of CHOSEN_GROUPS.
+ * of 20,000 sentences, image patches and SIFT rows pass.  So do half and twice of CHOSEN_GROUPS.
  */
 #define LEAST_WAITING 1024		/* rows */
 #define CHOICE_KEYS 128			/* sample size for the bound of the nearest */

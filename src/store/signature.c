@@ -9,7 +9,7 @@
  * Number of bytes of an ordered column reserved for keys above all keys of the sample, because
  * times and serial numbers grow.  Each reserved range is an eighth larger than the range before,
  * so all ranges together cover several times the sample's range.  Half and twice change the visits
- * of ranges of 3% by 4% at most (20,000 sentences and image patches).
+ * of ranges of 3% by 4% at most (20,000 sentences, image patches and SIFT rows).
  */
 #define LATER 40
 #define PRESENT (GRN_SIG_CODES - LATER)

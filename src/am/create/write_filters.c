@@ -19,8 +19,8 @@
 /*
  * Growth that the directory of lists allows: the directory has room for the buckets of an index
  * with LATER_NODES times as many nodes.  Half and twice build indexes of the same visits in the
- * same time, within a tenth (20,000 sentences and image patches, four columns), as do half and
- * twice of ROWS_AHEAD and SHARES below.
+ * same time, within a tenth (20,000 sentences, image patches and SIFT rows, four columns), as do
+ * half and twice of ROWS_AHEAD and SHARES below.
  */
 #define LATER_NODES 16
 

@@ -19,7 +19,9 @@
 /*
  * A candidate counts as occluded only if it is nearer to a chosen neighbor than to the row by more
  * than this share of the squared distance. 12,000 SIFT rows, half inserted, recall at ef 40: .9887
- * with .04, .9903 with .08, .9888 with .16.
+ * with .04, .9903 with .08, .9888 with .16. 4,000 rows of log-normal lengths by inner product, a
+ * quarter replaced eight times, recall at ef 20 and 40: .868 and .973 with 0, .892 and .978 with
+ * .08.
  */
 #define RULE_SLACK 0.08f
 

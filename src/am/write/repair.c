@@ -21,7 +21,8 @@
 
 /*
  * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half
- * and twice (12,000 sentences and image patches, a third inserted, three quarters deleted).
+ * and twice (12,000 sentences, image patches and SIFT rows, a third inserted, three quarters
+ * deleted).
  */
 #define MAX_FROM 4
 /*
