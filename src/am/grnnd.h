@@ -206,23 +206,8 @@ StaticAssertDecl(offsetof(GrnndMeasured, curve) == 16 && sizeof(GrnndMeasured) =
 StaticAssertDecl(GRNND_META_OFF_MEASURED == 1176, "the metapage's parts overlap");
 
 /*
- * The misses of the queries of both curves, on the metapage behind GrnndMeasured.  Zeroes, whose
- * checksum is wrong, in an index built by an earlier version.
- */
-typedef struct GrnndMissed
-{
-	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
-	GrnMisses	built;			/* 4: misses of the report's curve */
-	GrnMisses	measured;		/* 12: misses of the last measured curve */
-} GrnndMissed;
-#define GRNND_META_OFF_MISSED (GRNND_META_OFF_MEASURED + (uint32) sizeof(GrnndMeasured))
-StaticAssertDecl(offsetof(GrnndMissed, measured) == 12 && sizeof(GrnndMissed) == 20,
-				 "GrnndMissed is on disk");
-StaticAssertDecl(GRNND_META_OFF_MISSED == 1268, "the metapage's parts overlap");
-
-/*
- * The queries of both curves, on the metapage behind GrnndMissed.  Zeroes, whose checksum is wrong,
- * in an index built by an earlier version.
+ * The queries of both curves, on the metapage behind GrnndMeasured and 20 bytes of no meaning.
+ * Zeroes, whose checksum is wrong, in an index built by an earlier version.
  */
 typedef struct GrnndQueried
 {
@@ -232,7 +217,7 @@ typedef struct GrnndQueried
 	GrnContrast built;			/* 8: contrast of the queries of the report's curve */
 	GrnContrast measured;		/* 32: of the last measured curve */
 } GrnndQueried;
-#define GRNND_META_OFF_QUERIED (GRNND_META_OFF_MISSED + (uint32) sizeof(GrnndMissed))
+#define GRNND_META_OFF_QUERIED (GRNND_META_OFF_MEASURED + (uint32) sizeof(GrnndMeasured) + 20)
 StaticAssertDecl(offsetof(GrnndQueried, measured) == 32 && sizeof(GrnndQueried) == 56,
 				 "GrnndQueried is on disk");
 StaticAssertDecl(GRNND_META_OFF_QUERIED == 1288 &&
@@ -286,7 +271,6 @@ typedef struct GrnndNotes
 {
 	GrnndReport report;
 	GrnndMeasured measured;
-	GrnndMissed missed;
 	GrnndQueried queried;
 	uint32		gone;			/* GrnndAttempt.gone */
 } GrnndNotes;

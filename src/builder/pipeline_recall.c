@@ -50,7 +50,6 @@ static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
 typedef struct Hits
 {
 	uint32_t	n[GRN_CURVE_KS][GRN_CURVE_POINTS];
-	bool		first[GRN_CURVE_POINTS];	/* the nearest row is found */
 } Hits;
 
 typedef struct QueryOutcome
@@ -147,7 +146,6 @@ count_hits(const GrnLeast *nearest, const float *distances, uint32_t n, uint32_t
 		for (uint32_t f = 0; f < n && f < wanted; f++)
 			hits->n[k][point] += distances[f] <= nearest->d[wanted - 1];
 	}
-	hits->first[point] = nearest->n == 0 || (n > 0 && distances[0] <= nearest->d[0]);
 }
 
 /* Whether the search at a width has found all of the ten nearest rows. */
@@ -162,7 +160,6 @@ static void
 count_all(const GrnLeast *nearest, uint32_t point, Hits *hits)
 {
 	hits->n[0][point] = ks[0] < nearest->n ? ks[0] : nearest->n;
-	hits->first[point] = true;
 }
 
 /*
@@ -259,10 +256,7 @@ draw_queries(Measure *m)
 	}
 }
 
-/*
- * The mean share of the nearest ks[k] rows that queries [0, n) miss at a width.  k = GRN_CURVE_KS:
- * the share of queries that miss the nearest row.
- */
+/* The mean share of the nearest ks[k] rows that queries [0, n) miss at a width. */
 static double
 mean_missed(const Measure *m, uint32_t n, uint32_t k, uint32_t point)
 {
@@ -275,14 +269,13 @@ mean_missed(const Measure *m, uint32_t n, uint32_t k, uint32_t point)
 	{
 		const Hits *hits = &m->outcomes[i].hits;
 
-		sum += k == GRN_CURVE_KS ? !hits->first[point]
-			: 1 - (double) hits->n[k][point] / (ks[k] < others ? ks[k] : others);
+		sum += 1 - (double) hits->n[k][point] / (ks[k] < others ? ks[k] : others);
 	}
 	return sum / asked;
 }
 
 static void
-sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses, GrnContrast *contrast)
+sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnContrast *contrast)
 {
 	curve->queries = n;
 	for (uint32_t point = 0; point < GRN_CURVE_POINTS; point++)
@@ -305,15 +298,6 @@ sum_up(const Measure *m, uint32_t n, GrnRecallCurve *curve, GrnMisses *misses, G
 		curve->visits[point] = (float) ((double) visits / wide);
 		for (uint32_t k = 0; k < GRN_CURVE_KS; k++)
 			curve->recall[k][point] = (float) (1 - mean_missed(m, n, k, point));
-		/*
-		 * The least width keeps as many candidates as k, so any wrong candidate is a miss.  This
-		 * width says nothing about the ratio of misses.
-		 */
-		if (widths[point] > ks[0])
-		{
-			misses->first += (float) (curve->queries * mean_missed(m, n, GRN_CURVE_KS, point));
-			misses->ten += (float) (curve->queries * mean_missed(m, n, 0, point));
-		}
 	}
 }
 
@@ -357,7 +341,6 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	Measure    *m = grn_alloc_zeroed(1, sizeof(*m));
 
 	memset(&r->curve, 0, sizeof(r->curve));
-	memset(&r->misses, 0, sizeof(r->misses));
 	memset(&r->contrast, 0, sizeof(r->contrast));
 	if (m == NULL)
 		return;
@@ -367,7 +350,7 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 		n = measure_rounds(m, many ? FIRST_QUERIES_MANY : FIRST_QUERIES,
 						   p->rows.on_disk ? 0 : budget > least ? budget : least);
 		if (n > 0 && !m->failed)
-			sum_up(m, n, &r->curve, &r->misses, &r->contrast);
+			sum_up(m, n, &r->curve, &r->contrast);
 	}
 	grn_records_end(&m->records);
 	grn_free(m);

@@ -45,7 +45,7 @@
 #include "store/group.h"
 #include "store/record.h"
 
-#define GRN_PROTOCOL_VERSION 23
+#define GRN_PROTOCOL_VERSION 24
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -181,8 +181,7 @@ typedef struct GrnBuildResult
 	uint32_t	parts;			/* parts in which the graph was built; 0: the graph was built as a
 								 * whole */
 	GrnRecallCurve curve;
-	GrnMisses	misses;			/* misses of the queries that measured the curve */
-	GrnContrast contrast;		/* their contrast */
+	GrnContrast contrast;		/* of the queries that measured the curve */
 	/*
 	 * Seconds from BUILD to DONE, for the log and the benchmarks.  Work beside another phase counts
 	 * as part of the other phase.  sec_device is the wait until the device was open.

@@ -103,18 +103,6 @@ typedef struct GrnRecallCurve
 } GrnRecallCurve;
 
 /*
- * Misses of the curve's queries at all widths above ten, added up; also stored on disk.  The
- * ratio of the fields tells how much more often than any of the ten nearest rows the nearest
- * row is missed.
- */
-typedef struct GrnMisses
-{
-	float		first;			/* searches that did not find the nearest row */
-	float		ten;			/* sum over searches of the share of the ten nearest rows that were
-								 * not found */
-} GrnMisses;
-
-/*
  * By width, the contrast of the curve's queries: of rows a geometric mean, of queries of scans the
  * least.  Also stored on disk.  The contrast of a search of width w is the logarithm of the ratio
  * of the distances of the w-th and the (w / 4)-th nearest rows found.  A query far from all rows

@@ -186,27 +186,6 @@ SELECT curve();
 INSERT INTO grown SELECT id, v FROM points(1, 1500, 32, 1);
 SELECT grnnd_fit('grown_v');
 SELECT curve()->0->'queries' AS queries;
--- the nearest rows of these data are missed less often than others: LIMIT 1 is searched that much narrower
-CREATE TABLE pairs (v vector(64)) WITH (autovacuum_enabled = off);
-SELECT setseed(0.5);
-CREATE TABLE halves AS SELECT i % 1000 AS id, array_agg(random() - 0.5)::vector(32) AS v FROM generate_series(1, 32000) i GROUP BY 1;
-CREATE INDEX pairs_v ON pairs USING grnnd (v);
-INSERT INTO pairs SELECT a.v || b.v FROM generate_series(1, 3000) i
-	JOIN halves a ON a.id = hashint4(i) & 1023 JOIN halves b ON b.id = hashint4(-i) & 1023;
-SELECT grnnd_fit('pairs_v');
-CREATE FUNCTION width_of_pairs(k int, filter text DEFAULT 'true') RETURNS float8 LANGUAGE plpgsql AS $$
-BEGIN
-	SET LOCAL enable_seqscan = off;
-	SET LOCAL grnnd.target_recall = 0.95;
-	EXECUTE format('SELECT FROM pairs WHERE %s ORDER BY v <-> (SELECT v FROM pairs LIMIT 1) LIMIT %s', filter, k);
-	RETURN (grnnd_last_scan()).ef_search;
-END $$;
-SELECT width_of_pairs(1) / width_of_pairs(10) BETWEEN 0.05 AND 0.95 AS narrower,
-	width_of_pairs(3) BETWEEN width_of_pairs(1) + 1 AND width_of_pairs(10) - 1 AS between,
-	width_of_pairs(1, 'vector_norm(v) > 0') = width_of_pairs(10) AS filtered;
-SET grnnd.target_recall = 0.95;
-SELECT recall BETWEEN 0.93 AND 0.99 AS good FROM grnnd_recall('pairs_v', 1, queries => 1000);
-RESET grnnd.target_recall;
 CREATE INDEX ON late USING grnnd (v) WITH (target_recall = 1);
 CREATE INDEX ON late USING grnnd (v) WITH (ef_search = 0);
 SET grnnd.target_recall = 2;

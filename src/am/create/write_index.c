@@ -593,7 +593,6 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	if (new->plan.meta.fit_state == GRNND_FITTED)
 	{
 		new->report.curve = r->curve;
-		new->missed.built = r->misses;
 		new->queried.built = r->contrast;
 	}
 	new->plan.meta.params = r->params;

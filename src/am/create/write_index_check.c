@@ -57,10 +57,6 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		grnnd_bad_result("a center of vectors that have none");
 	if (r->curve.queries > 0)
 	{
-		/* A query misses at most once at each width. */
-		if (!(r->misses.first >= 0 && r->misses.first <= (float) r->curve.queries * GRN_CURVE_POINTS) ||
-			!(r->misses.ten >= 0 && r->misses.ten <= (float) r->curve.queries * GRN_CURVE_POINTS))
-			grnnd_bad_result("impossible recall");
 		for (int i = 0; i < GRN_CURVE_POINTS; i++)
 			if (!(r->contrast.at[i] >= 0) || isinf(r->contrast.at[i]))
 				grnnd_bad_result("impossible distances");

@@ -83,7 +83,6 @@ typedef struct GrnndNewIndex
 	GrnndIndexPlan plan;
 	/* of the leader alone, for the metapage: */
 	GrnndReport report;
-	GrnndMissed missed;
 	GrnndQueried queried;
 	/* as follows from the plan: */
 	GrnLayout	layout;

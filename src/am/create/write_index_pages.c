@@ -229,8 +229,6 @@ grnnd_form_meta_page(GrnndNewIndex *new, Page page)
 	memcpy(GrnndPagePayload(page), meta, sizeof(*meta));
 	new->report.crc = grnnd_report_crc(&new->report);
 	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_REPORT, &new->report, sizeof(new->report));
-	new->missed.crc = grnnd_missed_crc(&new->missed);
-	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MISSED, &new->missed, sizeof(new->missed));
 	new->queried.crc = grnnd_queried_crc(&new->queried);
 	memcpy(GrnndPagePayload(page) + GRNND_META_OFF_QUERIED, &new->queried, sizeof(new->queried));
 }

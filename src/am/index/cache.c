@@ -270,12 +270,6 @@ grnnd_measured_crc(const GrnndMeasured *measured)
 }
 
 uint32
-grnnd_missed_crc(const GrnndMissed *missed)
-{
-	return NOTE_CRC(missed, built);
-}
-
-uint32
 grnnd_queried_crc(const GrnndQueried *queried)
 {
 	return NOTE_CRC(queried, sampled);
@@ -295,7 +289,6 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 
 	memcpy(&notes->report, payload + GRNND_META_OFF_REPORT, sizeof(notes->report));
 	memcpy(&notes->measured, payload + GRNND_META_OFF_MEASURED, sizeof(notes->measured));
-	memcpy(&notes->missed, payload + GRNND_META_OFF_MISSED, sizeof(notes->missed));
 	notes->gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
 	if (!EQ_CRC32C(grnnd_report_crc(&notes->report), notes->report.crc) ||
 		!are_finite(notes->report.seconds, GRNND_STEPS) || !is_curve(&notes->report.curve))
@@ -304,8 +297,6 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 		!are_finite(&notes->measured.inserted, 1) || !are_finite(&notes->measured.stretch, 1) ||
 		!is_curve(&notes->measured.curve))
 		memset(&notes->measured, 0, sizeof(notes->measured));
-	if (!EQ_CRC32C(grnnd_missed_crc(&notes->missed), notes->missed.crc))
-		memset(&notes->missed, 0, sizeof(notes->missed));
 	memcpy(&notes->queried, payload + GRNND_META_OFF_QUERIED, sizeof(notes->queried));
 	if (!EQ_CRC32C(grnnd_queried_crc(&notes->queried), notes->queried.crc) ||
 		!are_finite(notes->queried.built.at, 2 * GRN_CURVE_POINTS))

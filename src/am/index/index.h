@@ -109,7 +109,6 @@ extern const char *grnnd_meta_fault(const GrnndMeta *meta, const GrnndKey *key,
 
 extern uint32 grnnd_report_crc(const GrnndReport *report);
 extern uint32 grnnd_measured_crc(const GrnndMeasured *measured);
-extern uint32 grnnd_missed_crc(const GrnndMissed *missed);
 extern uint32 grnnd_queried_crc(const GrnndQueried *queried);
 /* Reads the parts behind GrnndMeta.  The metapage must be locked. */
 extern void grnnd_read_notes(Page page, GrnndNotes *notes);

@@ -31,19 +31,6 @@
 #define INSERTED 1.8
 
 /*
- * Constants of the estimate how often the nearest row is missed.  In most data searches miss the
- * nearest row 0 to .7 times as often as one of the ten nearest, but 1 to 1.4 times if near rows
- * are no neighbors of each other (test/bench/recall/results.md).  Counted misses distinguish the
- * two cases only in large numbers, so the estimate starts from MISSES_BEFORE misses of the ten
- * nearest and FIRST_BEFORE times as many of the nearest.  A query misses a row at several widths,
- * so the variance of such counts is MISSED_TOGETHER times the variance of independent misses (.9
- * to 1.7).
- */
-#define FIRST_BEFORE 0.75
-#define MISSES_BEFORE 10
-#define MISSED_TOGETHER 1.5
-
-/*
  * A query has less contrast than the curve's queries by a factor of 1.4 to 1.9 for two encoders'
  * vectors, and of up to hundreds between clusters of copies.  The widths for recalls of .9 to .99
  * then grow by this factor to a power of 1.2 to 1.5, up to 23 times (test/bench/decisions.md).
@@ -58,37 +45,6 @@ static const double ks[GRN_CURVE_KS] = GRN_CURVE_K;
 
 #define DEFAULT_BEYOND 2		/* limit of default widths, in units of the curve's last width */
 #define BISECTIONS 20			/* precision: a millionth of the way from one width to the next */
-
-/*
- * The fraction (0 to 1) of the way from width i to the next at which the falling values y reach
- * `wanted`.  In narrow clusters misses fall faster at larger widths, and a straight line from .24
- * to .02 would promise half of the misses halfway.  So a cubic interpolates, with the slope of the
- * values before at its begin and of the values behind at its end, limited so that the cubic stays
- * monotonic.
- */
-static double
-share_between(const double *y, int i, double wanted)
-{
-	double		fall = y[i + 1] - y[i];
-	double		first = i > 0 ? Max(y[i] - y[i - 1], fall) : fall;
-	double		last = i + 2 < GRN_CURVE_POINTS ? Min(y[i + 2] - y[i + 1], fall) : fall;
-	double		low = 0;
-	double		high = 1;
-
-	last = Max(last, 3 * fall);
-	for (int n = 0; n < BISECTIONS; n++)
-	{
-		double		t = (low + high) / 2;
-		double		now = y[i] + t * t * (3 - 2 * t) * fall +
-			t * (1 - t) * ((1 - t) * first - t * last);
-
-		if (now > wanted)
-			low = t;
-		else
-			high = t;
-	}
-	return high;
-}
 
 /* The width at which curve c has a recall, at least the number of rows that the curve is for. */
 static double
@@ -112,7 +68,7 @@ width_at(const GrnRecallCurve *curve, int c, double recall)
 		return Max(widths[0], ks[c]);
 	for (int i = 0; i < last; i++)
 		if (missed[i + 1] <= wanted)
-			return Max(widths[i] * pow(widths[i + 1] / widths[i], share_between(missed, i, wanted)),
+			return Max(widths[i] * pow(widths[i + 1] / widths[i], (missed[i] - wanted) / (missed[i] - missed[i + 1])),
 					   ks[c]);
 	/*
 	 * Beyond the last width: extrapolate with the slope of the last two widths, or with the mean
@@ -172,27 +128,6 @@ cautious_width(const GrnRecallCurve *curve, int c, double recall)
 	return width_at(curve, c, recall + grnnd_recall_chance(recall, curve->queries));
 }
 
-/*
- * The width at which the nearest row is found with a recall.  The nearest row has no curve of its
- * own, because one row a query would give a measurement with ten times the variance.  The
- * estimated ratio of its misses to the misses of the ten nearest gives the recall of ten rows to
- * look up.
- */
-static double
-width_of_first(const GrnndNotes *notes, double recall)
-{
-	const GrnRecallCurve *curve = grnnd_curve(notes);
-	const GrnMisses *misses = notes->measured.curve.queries > 0
-		? &notes->missed.measured : &notes->missed.built;
-	double		first = misses->first + MISSES_BEFORE * FIRST_BEFORE;
-	double		share = first / (misses->ten + MISSES_BEFORE);
-	double		chance = sqrt(MISSED_TOGETHER * misses->first) / first; /* relative standard
-																		 * deviation of `first` */
-	double		ten = Max(1 - (1 - recall) / share, 0); /* recall of the ten nearest rows */
-
-	return width_at(curve, 0, ten + hypot(grnnd_recall_chance(ten, curve->queries), (1 - ten) * chance));
-}
-
 /* The smallest ef for k rows, for an index as it was at the measurement. */
 static double
 width_for(const GrnndNotes *notes, double recall, double k)
@@ -200,15 +135,9 @@ width_for(const GrnndNotes *notes, double recall, double k)
 	const GrnRecallCurve *curve = grnnd_curve(notes);
 	double		few = cautious_width(curve, 0, recall);
 	double		many;
-	double		first;
 
-	if (k < 1)
-		return few;
 	if (k <= ks[0])
-	{
-		first = width_of_first(notes, recall);
-		return first * pow(few / first, log(k) / log(ks[0]));
-	}
+		return few;
 	many = Max(cautious_width(curve, 1, recall), few);
 	if (k <= ks[1])
 		return few * pow(many / few, log(k / ks[0]) / log(ks[1] / ks[0]));

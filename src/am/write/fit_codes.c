@@ -287,7 +287,6 @@ grnnd_fit_write_meta(Fit *f, bool done)
 		grnnd_note_success(page);
 		memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MEASURED, &f->ix.notes.measured,
 			   sizeof(GrnndMeasured));
-		memcpy(GrnndPagePayload(page) + GRNND_META_OFF_MISSED, &f->ix.notes.missed, sizeof(GrnndMissed));
 		memcpy(GrnndPagePayload(page) + GRNND_META_OFF_QUERIED, &f->ix.notes.queried, sizeof(GrnndQueried));
 	}
 	GenericXLogFinish(xlog);

@@ -69,7 +69,6 @@ typedef struct TestQuery
 typedef struct Outcome
 {
 	GrnRecallCurve curve;
-	GrnMisses	misses;
 	GrnContrast contrast;
 	uint32		contrasts[GRN_CURVE_POINTS];	/* number of known contrasts */
 	bool		sampled;		/* the queries are of scans */
@@ -243,21 +242,19 @@ rounded_up(float d)
 	return d + fabsf(d) * 1e-5f;
 }
 
-/* Returns how many of the k nearest were found; *first: whether the nearest was. */
+/* Returns how many of the k nearest were found. */
 static uint32
-hits(const TestQuery *q, const GrnSearch *s, uint32 nfound, uint32 k, bool *first)
+hits(const TestQuery *q, const GrnSearch *s, uint32 nfound, uint32 k)
 {
 	const GrnFound *found = grn_search_found(s);
 	uint32		count = 0;
 	uint32		taken = 0;
 
-	*first = false;
 	for (uint32 i = 0; i < nfound && taken < k; i++)
 		if (found[i].id != q->id)
 		{
 			taken++;
 			count += found[i].distance <= rounded_up(q->nearest[k - 1]);
-			*first |= found[i].distance <= rounded_up(q->nearest[0]);
 		}
 	return count;
 }
@@ -288,7 +285,6 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 	bool		wide = i % m->wide_every == 0;
 	uint32		few = Min(ks[0], q->n);
 	uint32		found = 0;		/* found among the few nearest */
-	bool		first = false;	/* whether the nearest was found */
 
 	if (q->id != GRN_INVALID_ID)
 		f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
@@ -311,12 +307,10 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 
 			grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
 			n = grn_search_run(s);
-			found = hits(q, s, n, few, &first);
+			found = hits(q, s, n, few);
 			if (wide)
 			{
-				bool		again;
-
-				sums->curve.recall[1][point] += (float) hits(q, s, n, Min(ks[1], q->n), &again) /
+				sums->curve.recall[1][point] += (float) hits(q, s, n, Min(ks[1], q->n)) /
 					(float) Min(ks[1], q->n);
 				sums->curve.visits[point] += (float) grn_search_visits(s);
 				if (n >= widths[point])
@@ -332,11 +326,6 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 		}
 		sums->curve.recall[0][point] += (float) found / (float) few;
 		sums->squares[point] += pow((double) found / few, 2);
-		if (widths[point] > ks[0])
-		{
-			sums->misses.first += !first;
-			sums->misses.ten += 1 - (float) found / (float) few;
-		}
 	}
 	grn_absent_end(&f->store.base, f->store.absent);
 	f->store.absent = NULL;
@@ -442,7 +431,6 @@ bool
 grnnd_fit_measure(Fit *f)
 {
 	GrnndMeasured *measured = &f->ix.notes.measured;
-	GrnndMissed *missed = &f->ix.notes.missed;
 	GrnndQueried *queried = &f->ix.notes.queried;
 	Outcome		out;
 	double		free;
@@ -458,8 +446,6 @@ grnnd_fit_measure(Fit *f)
 	measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
 	measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
 	measured->crc = grnnd_measured_crc(measured);
-	missed->measured = out.misses;
-	missed->crc = grnnd_missed_crc(missed);
 	queried->sampled = out.sampled ? out.curve.queries : 0;
 	queried->measured = out.contrast;
 	queried->crc = grnnd_queried_crc(queried);
