@@ -23,7 +23,7 @@
 /* ---- pages ---- */
 
 #define GRNND_MAGIC 0x444E5247	/* "GRND" */
-#define GRNND_FORMAT 13			/* format of all bytes on disk; an index of another format is
+#define GRNND_FORMAT 14			/* format of all bytes on disk; an index of another format is
 								 * refused */
 #define GRNND_FEATURES 0		/* the bits of GrnndMeta.must_understand that this version knows */
 #define GRNND_PAGE_ID 0xFFB7	/* last two bytes of every page; every access method has its own

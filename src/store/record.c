@@ -545,7 +545,7 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 	const char *what;
 
 	memcpy(&r, rec, sizeof(r));
-	if ((r.flags & ~(GRN_FORMER | GRN_UNLISTED | GRN_GROUP | GRN_GUIDE)) != 0 ||
+	if ((r.flags & ~(GRN_UNLISTED | GRN_GROUP | GRN_GUIDE)) != 0 ||
 		((r.flags & GRN_UNLISTED) != 0 && r.state != GRN_NODE) ||
 		((r.flags & (GRN_GROUP | GRN_GUIDE)) != 0 && r.state != GRN_LIST))
 		return "unknown flags of a record";

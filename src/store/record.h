@@ -36,9 +36,6 @@ typedef enum GrnState
 	GRN_LIST = 4				/* not a vertex: rows of a list, see grn_list_row() */
 } GrnState;
 
-/* Flag that earlier versions set, ignored. */
-#define GRN_FORMER 1
-
 /*
  * Flag of a GRN_NODE record written by an insert: lists may lack the values of its TIDs, because
  * the insert is still at work or has failed.  The insert of the next TID first adds the node to

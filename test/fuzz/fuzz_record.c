@@ -112,7 +112,7 @@ take_record(Input *in, Store *s, uint32_t id)
 		return;
 	memcpy(&r, bytes, sizeof(r));
 	r.state = odd < 12 ? GRN_NODE : odd < 14 ? GRN_DEAD : odd == 14 ? GRN_FREE : GRN_TIDS;
-	r.flags &= GRN_FORMER;
+	r.flags = 0;
 	r.ntids = (uint8_t) (r.ntids % (l->tids_max + 1));
 	r.count = (uint8_t) (r.count % (l->degree + 1));
 	if (r.next >= s->n)

@@ -543,7 +543,7 @@ each_fault_is_found(void)
 	EXPECT(false, r->flags = GRN_UNLISTED);
 	EXPECT(true, (r->flags = GRN_UNLISTED, r->state = GRN_DEAD));
 	EXPECT(true, (r->flags = GRN_UNLISTED, r->state = GRN_TIDS));
-	EXPECT(false, r->flags = GRN_FORMER);
+	EXPECT(true, r->flags = 1);
 	EXPECT(true, r->ntids = (uint8_t) (l.tids_max + 1));
 	EXPECT(true, r->error = -1);
 	EXPECT(true, r->error = NAN);
