@@ -452,11 +452,30 @@ rest_of(double squares, double common, bool all)
 	return all || common > squares ? 0 : squares - common;
 }
 
+/* The squared distance of the stored elements, column by column. */
+static double
+sum_squares(const Row *x, const Row *y)
+{
+	double		sum = 0;
+
+	for (uint32_t i = 0, j = 0; i < x->count || j < y->count;)
+	{
+		float		a;
+		float		b;
+
+		next_column(x, &i, y, &j, &a, &b);
+		sum += ((double) a - b) * ((double) a - b);
+	}
+	return sum;
+}
+
 /*
- * Elements in columns that the other row does not have count by their sum of squares, which is the
- * row's less the sum of the others.  The difference of two sums of doubles is exact enough even for
- * rows that are nearly equal.
+ * Elements in columns of one row alone count by the row's sum of squares less the sum over common
+ * columns.  The difference of two sums of doubles is exact enough, except for squared distances
+ * below NEAR times the squared lengths: beside a large common element, small elements would be lost.
  */
+#define NEAR 1e-6
+
 float
 grn_sparse_compare(GrnComparison comparison, const GrnSparseQuery *query, const void *row, size_t words)
 {
@@ -467,6 +486,7 @@ grn_sparse_compare(GrnComparison comparison, const GrnSparseQuery *query, const 
 	double		x2 = 0;
 	double		y2 = 0;
 	double		apart = 0;
+	double		norm2;
 
 	if (comparison == GRN_COMPARE_L1)
 		return sum_sizes(&x, &y);
@@ -485,7 +505,10 @@ grn_sparse_compare(GrnComparison comparison, const GrnSparseQuery *query, const 
 		x2 += (double) c.x[i] * c.x[i];
 		y2 += (double) c.y[i] * c.y[i];
 	}
-	apart += rest_of(query->norm2, x2, c.n == x.count) + rest_of(grn_norm2(y.values, y.count), y2, c.n == y.count);
+	norm2 = grn_norm2(y.values, y.count);
+	apart += rest_of(query->norm2, x2, c.n == x.count) + rest_of(norm2, y2, c.n == y.count);
+	if (apart < NEAR * (query->norm2 + norm2) && (c.n < x.count || c.n < y.count))
+		apart = sum_squares(&x, &y);
 	return (float) (apart + (lost2(&x) + lost2(&y)));
 }
 

@@ -108,6 +108,35 @@ comparisons_agree(void)
 	free(query);
 }
 
+/* Elements that differ count beside a large common element. */
+static void
+small_elements_count(void)
+{
+	GrnSparseQuery *query = malloc(GRN_SPARSE_QUERY_BYTES);
+
+	for (uint64_t seed = 0; seed < 100; seed++)
+	{
+		Elements	a = elements_of(1 + seed % 30, 40, seed);
+		Elements	b = elements_of(1 + seed % 7 * 5, 40, seed + 1000);
+		float		x[WORDS];
+		float		y[WORDS];
+		double		l2;
+		float		many;
+
+		a.columns[0] = b.columns[0] = 0;
+		a.values[0] = b.values[0] = seed % 2 == 0 ? 1.7e9f : 3e4f;
+		l2 = distance(&a, &b, 2);
+		grn_sparse_store(a.columns, a.values, a.n, WORDS, x);
+		grn_sparse_store(b.columns, b.values, b.n, WORDS, y);
+		grn_sparse_query(x, query);
+		CHECK(near(grn_sparse_compare(GRN_COMPARE_L2, query, y, WORDS), l2), "seed %d: %g, not %g", (int) seed,
+			  grn_sparse_compare(GRN_COMPARE_L2, query, y, WORDS), l2);
+		grn_sparse_many(y, (const void *[]) {x}, 1, WORDS, GRN_COMPARE_L2, &many);
+		CHECK(many == grn_sparse_compare(GRN_COMPARE_L2, query, y, WORDS), "seed %d: %g from the other end", (int) seed, many);
+	}
+	free(query);
+}
+
 /* A row without room for all elements keeps the largest, and knows what is lost. */
 static void
 long_rows_keep_the_largest(void)
@@ -207,6 +236,7 @@ int
 main(void)
 {
 	RUN(comparisons_agree);
+	RUN(small_elements_count);
 	RUN(long_rows_keep_the_largest);
 	RUN(all_lengths_normalize);
 	RUN(damaged_rows_are_harmless);
