@@ -49,7 +49,7 @@ tables_are_consistent(void)
 
 			CHECK((grn_form_for(id, (GrnForm) rows) != NULL) == serves, "form %u for %u", id, rows);
 		}
-		CHECK(f == NULL || !f->direct || f->apart != NULL, "form %u", id);
+		CHECK(f == NULL || !f->direct || f->sparse || f->apart != NULL, "form %u", id);
 		metrics += m != NULL;
 		forms += f != NULL;
 	}
