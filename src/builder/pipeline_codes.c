@@ -23,6 +23,15 @@
  */
 #define JUDGED 8192
 
+/*
+ * If codes do not tell neighbors apart, codes become LONGER times as long if at most a share
+ * FEW_POOR of the vertices is poor, otherwise as long as possible.  Measured on 10,000 Gaussian
+ * rows of 256 dimensions: with the longest codes at once the index is three times as large, at
+ * lower recall.
+ */
+#define LONGER 1.5
+#define FEW_POOR 0.25
+
 #define CENTER_ROWS 4096		/* sampled rows whose mean is the center of own vectors */
 #define FAR_FROM_CENTER 4		/* rows farther from the mean than this multiple of the median
 								 * distance do not count */
@@ -289,19 +298,24 @@ bool
 grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
-	GrnJudgment judgment;
+	uint32_t	longest = grn_most_code_bytes(&p->plan.costs);
 	GrnCodeCosts costs = p->plan.costs;
+	GrnJudgment judgment;
 
 	if (!grn_has_codes(&p->codec) || grn_codes_exact(&p->codec) || codes_order_neighbors(p, &judgment) ||
 		grn_codes_serve(&judgment, grn_is_long((GrnForm) r->form, p->rows.dim)))
 		return true;
-	/* The longest codes that fit may tell neighbors apart. */
-	grn_forget_costs(&p->plan.costs);
-	if (!make_codes(p, true, failure))
-		return false;
-	if (codes_order_neighbors(p, &judgment))
-		return true;
-	p->plan.costs = costs;
+	for (uint32_t most = 0; most < longest;)
+	{
+		most = most == 0 && (double) judgment.poor <= FEW_POOR * (double) judgment.vertices ?
+			(uint32_t) (LONGER * grn_code_bytes(p->codec.shape)) : longest;
+		grn_forget_costs(&p->plan.costs, most);
+		if (!make_codes(p, true, failure))
+			return false;
+		if (codes_order_neighbors(p, &judgment))
+			return true;
+		p->plan.costs = costs;
+	}
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;
 	if (!grn_result_layout(&p->layout, p->build->spec, r))

@@ -230,11 +230,11 @@ grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec)
 }
 
 void
-grn_forget_costs(GrnCodeCosts *costs)
+grn_forget_costs(GrnCodeCosts *costs, uint32_t most)
 {
 	costs->visit[0] = INFINITY;
 	for (uint32_t i = 1; i <= GRN_MAX_CODE_BYTES / GRN_CODE_STEP; i++)
-		costs->visit[i] = isinf(costs->visit[i]) ? INFINITY : 1;
+		costs->visit[i] = i * GRN_CODE_STEP > most || isinf(costs->visit[i]) ? INFINITY : 1;
 }
 
 uint32_t

@@ -153,8 +153,8 @@ grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payl
 /* grn_own_shape(), or no codes if records with such codes do not fit a page. */
 extern GrnCodeShape grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec);
 
-/* Gives all codes that fit equal costs, and excludes no codes. */
-extern void grn_forget_costs(GrnCodeCosts *costs);
+/* Gives codes of up to `most` bytes equal costs, and excludes longer codes and no codes. */
+extern void grn_forget_costs(GrnCodeCosts *costs, uint32_t most);
 
 /* Bytes of the longest codes that the costs allow. */
 extern GRN_EXPORT uint32_t grn_most_code_bytes(const GrnCodeCosts *costs);

@@ -198,7 +198,7 @@ test_code_bytes(void)
 		start_builder(&l);
 		l.spec.use_codes = (uint32_t) codes;
 		build(&l, 9000, 64, fill_normal);
-		CHECK(grn_code_bytes(l.last.u.result.shape) == (codes ? 32 : 0), "%u", grn_code_bytes(l.last.u.result.shape));
+		CHECK(grn_code_bytes(l.last.u.result.shape) == (codes ? 24 : 0), "%u", grn_code_bytes(l.last.u.result.shape));
 		end_builder(&l);
 	}
 }
