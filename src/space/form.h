@@ -112,7 +112,7 @@ typedef struct GrnFormInfo
 	 * numbers that stand for the row in means and cuts.
 	 */
 	bool		sparse;
-	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated and sparse forms. */
+	/* Squared distance of sa * a and sb * b, stored vectors.  NULL: floats, rotated, sparse. */
 	float		(*apart) (const uint8_t *a, float sa, const uint8_t *b, float sb, size_t n);
 	/* Jaccard distance of two stored vectors.  NULL: computed from floats. */
 	float		(*jaccard) (const uint8_t *a, const uint8_t *b, size_t n);
