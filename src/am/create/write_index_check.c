@@ -40,31 +40,32 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 		grnnd_bad_result("impossible number of nodes");
 	if (r->degree != build->spec.params.degree)
 		grnnd_bad_result("another degree than the one asked for");
+	if (!isfinite(r->params.rho))
+		grnnd_bad_result("a parameter of the graph is not a number");
 	if (grn_form_for(r->form, build->key.type->form) == NULL)
 		grnnd_bad_result("unknown vector format");
 	if (!grn_shape_sound(r->shape) || (coded && !build->spec.use_codes))
 		grnnd_bad_result("impossible shape of codes");
 	for (int b = 0; b < GRN_CODE_BLOCKS; b++)
-		if (r->shape.dims[b] > 0 && (!(r->steps[b] > 0) || isinf(r->steps[b])))
+		if (!isfinite(r->steps[b]) || (r->shape.dims[b] > 0 && r->steps[b] <= 0))
 			grnnd_bad_result("a step of codes is not a positive number");
-	if (!(r->norm_unit >= 0) || isinf(r->norm_unit) ||
+	if (!isfinite(r->norm_unit) || r->norm_unit < 0 ||
 		((coded || grn_is_scaled(build->key.metric->embedding)) && r->norm_unit == 0) ||
-		!(r->held >= 0))
+		!isfinite(r->held) || r->held < 0)
 		grnnd_bad_result("a scale is not a positive number");
 	if (build->key.metric->power > 0 ? !grn_is_power(r->power) : r->power != 0)
 		grnnd_bad_result("impossible power of places");
 	if (r->centered && !grn_form(r->form)->rotated)
 		grnnd_bad_result("a center of vectors that have none");
-	if (r->curve.queries > 0)
+	for (int i = 0; i < GRN_CURVE_POINTS; i++)
 	{
-		for (int i = 0; i < GRN_CURVE_POINTS; i++)
-			if (!(r->contrast.at[i] >= 0) || isinf(r->contrast.at[i]))
-				grnnd_bad_result("impossible distances");
-		for (int i = 0; i < GRN_CURVE_POINTS; i++)
-			for (int k = 0; k < GRN_CURVE_KS; k++)
-				if (!(r->curve.recall[k][i] >= 0 && r->curve.recall[k][i] <= 1) ||
-					!(r->curve.visits[i] >= 0))
-					grnnd_bad_result("impossible recall");
+		if (!isfinite(r->contrast.at[i]) || r->contrast.at[i] < 0)
+			grnnd_bad_result("impossible distances");
+		if (!isfinite(r->curve.visits[i]) || r->curve.visits[i] < 0)
+			grnnd_bad_result("impossible recall");
+		for (int k = 0; k < GRN_CURVE_KS; k++)
+			if (!(r->curve.recall[k][i] >= 0 && r->curve.recall[k][i] <= 1))
+				grnnd_bad_result("impossible recall");
 	}
 	if (r->nentries == 0 || r->nentries > GRN_MAX_ENTRIES)
 		grnnd_bad_result("impossible number of entry points");
