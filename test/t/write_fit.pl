@@ -362,11 +362,11 @@ $node->safe_psql('postgres', q(
 	-- (a fit of lists reads arrays from the table)
 	CREATE INDEX sl_v ON sl USING grnnd (v, (sleeps(a)))));
 $log = -s $node->logfile;
-$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[id % 7] FROM points(1, 1100, 32, 1)');
+$node->safe_psql('postgres', q(ALTER DATABASE postgres SET statement_timeout = '5s'; SET ROLE sleeper;
+	INSERT INTO sl (v, a) SELECT v, ARRAY[id % 7] FROM points(1, 1100, 32, 1)));
 ok($node->poll_query_until('postgres', q(SELECT state = 'used' FROM grnnd_codes('sl'))), 'codes are there, lists are due');
 no_worker_is_left('the first worker ends');
-$node->safe_psql('postgres', q(ALTER DATABASE postgres SET statement_timeout = '5s'; SET ROLE sleeper;
-	INSERT INTO sl (v, a) SELECT v, ARRAY[1] FROM points(2001, 2001, 32, 1)));
+$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[1] FROM points(2001, 2001, 32, 1)');
 ok($node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity
 	WHERE backend_type = 'grnnd fit' AND wait_event = 'PgSleep')), 'a worker has begun');
 no_worker_is_left('it ends');
