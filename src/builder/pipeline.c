@@ -61,7 +61,7 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 						GRN_MIN_DEGREE, GRN_MAX_DEGREE);
 	r->degree = r->params.degree;
 	of = grn_result_layout_spec(spec, r);
-	grn_layout_code_costs_of(&of, &p->plan.costs);
+	grn_layout_code_costs(&of, &p->plan.costs);
 	p->plan.max_code_dims = spec->use_codes && grn_most_code_bytes(&p->plan.costs) > 0 ?
 		grn_max_code_dims(spec->dim) : 0;
 	p->plan.fit_later = false;

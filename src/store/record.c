@@ -198,7 +198,7 @@ fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)
 }
 
 void
-grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
+grn_layout_code_costs(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 {
 	GrnLayoutSpec plain = spec->sig_bytes > 0 ? without_columns(spec) : *spec;
 
@@ -352,7 +352,7 @@ usual_room(const GrnLayoutSpec *spec)
 
 	if (grn_may_be_codes(spec->form, spec->dim))
 		return (GrnCodeShape) {.own = (uint16_t) grn_form_bytes(spec->form, spec->dim)};
-	grn_layout_code_costs_of(spec, &costs);
+	grn_layout_code_costs(spec, &costs);
 	coded.shape = grn_codec_usual_shape(spec->dim, &costs);
 	if (!grn_layout_of(&usual, &coded))
 		return GRN_NO_CODES;

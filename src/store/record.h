@@ -141,14 +141,7 @@ grn_layout(GrnLayout *layout, uint32_t dim, uint32_t degree, GrnCodeShape shape,
 }
 
 /* Fills the costs of codes for GrnCodecFit.costs.  The shape of spec is ignored. */
-extern GRN_EXPORT void grn_layout_code_costs_of(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
-static inline void
-grn_layout_code_costs(uint32_t dim, uint32_t degree, GrnForm form, uint32_t payload,
-					  GrnCodeCosts *costs)
-{
-	grn_layout_code_costs_of(&(GrnLayoutSpec) {.dim = dim, .degree = degree, .form = form,
-											   .payload = payload}, costs);
-}
+extern GRN_EXPORT void grn_layout_code_costs(const GrnLayoutSpec *spec, GrnCodeCosts *costs);
 
 /* grn_own_shape(), or no codes if records with such codes do not fit a page. */
 extern GrnCodeShape grn_layout_own_shape(const GrnMetricInfo *metric, const GrnLayoutSpec *spec);

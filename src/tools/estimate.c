@@ -301,7 +301,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 		grow(&s, GRN_SEG_ATTRS, Min(n, rows) * of_row);
 	}
 	grow(&s, GRN_SEG_ORDER, rows * sizeof(uint32));
-	grn_layout_code_costs_of(spec, &costs);
+	grn_layout_code_costs(spec, &costs);
 	needs.code_bytes = grn_most_code_bytes(&costs);
 	needs.code_dims = b->spec.use_codes && needs.code_bytes > 0 ? grn_max_code_dims(b->dim) : 0;
 	work = grn_place_work_arrays(&needs, NULL);

@@ -495,7 +495,8 @@ usual_shapes(void)
 		GrnCodeCosts costs;
 		GrnCodeShape shape;
 
-		grn_layout_code_costs(cases[i].dim, 32, GRN_FORM_F32, 8160, &costs);
+		grn_layout_code_costs(&(GrnLayoutSpec) {.dim = cases[i].dim, .degree = 32, .form = GRN_FORM_F32,
+												.payload = 8160}, &costs);
 		shape = grn_codec_usual_shape(cases[i].dim, &costs);
 		CHECK(grn_shape_sound(shape) && grn_code_bytes(shape) >= cases[i].least &&
 			  grn_code_bytes(shape) <= cases[i].most, "dim %u: %ux4+%ux2+%ux1", cases[i].dim,

@@ -89,7 +89,8 @@ check_costs(uint32_t dim, uint32_t degree, GrnForm format)
 	uint32_t	most;
 	GrnLayout	l;
 
-	grn_layout_code_costs(dim, degree, format, PAYLOAD, &costs);
+	grn_layout_code_costs(&(GrnLayoutSpec) {.dim = dim, .degree = degree, .form = format,
+											.payload = PAYLOAD}, &costs);
 	most = grn_most_code_bytes(&costs);
 	CHECK(most > 0, "dim %u degree %u", dim, degree);
 	for (uint32_t bytes = 0; bytes <= GRN_MAX_CODE_BYTES; bytes += GRN_CODE_STEP)
@@ -300,7 +301,7 @@ column_layouts(void)
 
 			spec.degree = grn_degree_beside_columns(&spec);
 			CHECK(spec.degree == cases[i].degree[columns], "dim %u, %u columns: %u", dim, columns, spec.degree);
-			grn_layout_code_costs_of(&spec, &costs);
+			grn_layout_code_costs(&spec, &costs);
 			spec.shape = grn_codec_usual_shape(dim, &costs);
 			CHECK(grn_layout_of(&l, &spec), "dim %u", dim);
 			if (columns == 0)

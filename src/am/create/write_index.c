@@ -231,7 +231,7 @@ grnnd_usual_layout(const GrnndBuild *build, GrnForm form)
 	spec.shape = grn_layout_own_shape(build->key.metric, &spec);
 	if (spec.shape.own == 0)
 	{
-		grn_layout_code_costs_of(&spec, &costs);
+		grn_layout_code_costs(&spec, &costs);
 		spec.shape = grn_codec_usual_shape(build->dim, &costs);
 	}
 	return spec;
