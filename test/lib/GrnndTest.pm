@@ -17,7 +17,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(compile_c compile_standin setup_grnnd sound recall missing number metapage change_meta record_at pages kill_server crash_server
-  pgbench_start pgbench_finish psql_start psql_finish $seed $soak $all);
+  pgbench_start pgbench_finish pgbench_stop psql_start psql_finish $seed $soak $all);
 
 my $lib = dirname(abs_path(__FILE__));
 our $seed = $ENV{GRNND_SEED} || 42;
@@ -243,6 +243,19 @@ sub pgbench_finish
 	my ($bench) = @_;
 	$bench->{run}->finish;
 	return join("\n", grep { /error|fatal|abort/i } split(/\n/, ${ $bench->{err} }));
+}
+
+# Ends these pgbench before their time; returns what they complained of.  The server goes on with the last
+# statements of clients that are gone, so this waits for the ends of these statements too.
+sub pgbench_stop
+{
+	my ($node, @benches) = @_;
+	$_->{run}->signal('TERM') for @benches;
+	my $said = join('', map { pgbench_finish($_) } @benches);
+	$node->poll_query_until('postgres', q(SELECT count(*) = 0 FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()))
+	  or die 'statements of clients that are gone do not end';
+	return $said;
 }
 
 1;

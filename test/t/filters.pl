@@ -120,8 +120,7 @@ for my $round (1 .. 2)
 my $load = load_start();
 $node->safe_psql('postgres', 'CREATE INDEX CONCURRENTLY t_new ON t USING grnnd (v, tags, price, at, kind, tenant)');
 $node->safe_psql('postgres', 'REINDEX INDEX CONCURRENTLY t_new');
-$load->{run}->signal('TERM');
-pgbench_finish($load);
+pgbench_stop($node, $load);
 sound($node, 't_new', 'built beside writers');
 $node->safe_psql('postgres', 'DROP INDEX t_idx');
 compare($node, 'built beside writers');

@@ -110,8 +110,7 @@ do
 		crash_server($rounds % 4 == 0 ? $standby : $primary);
 		$crashes++;
 	}
-	$load->{run}->signal('TERM');
-	pgbench_finish($load);
+	pgbench_stop($primary, $load);
 	# what a canceled REINDEX CONCURRENTLY has left
 	$primary->safe_psql('postgres', q(SELECT format('DROP INDEX %s', indexrelid::regclass)
 		FROM pg_index WHERE NOT indisvalid \gexec));

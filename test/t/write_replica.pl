@@ -223,8 +223,7 @@ my $load = pgbench_start($primary, [ '-c', 4, '-T', 600 ],
 	[ 2, "\\set s random(200000, 201000)\nDELETE FROM t WHERE id = :s;\n" ]);
 my $vacuum = pgbench_start($primary, [ '-c', 1, '-T', 600 ], [ 1, "VACUUM t;\n" ]);
 $primary->backup('busy');
-$_->{run}->signal('TERM') for $load, $vacuum;
-is(join('', map { pgbench_finish($_) } $load, $vacuum), '', 'load during a backup: no error');
+is(pgbench_stop($primary, $load, $vacuum), '', 'load during a backup: no error');
 my $second = PostgreSQL::Test::Cluster->new('write_second');
 $second->init_from_backup($primary, 'busy', has_streaming => 1);
 $second->start;
