@@ -7,10 +7,7 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "access/xlog.h"
-#include "access/xlog_internal.h"
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
@@ -23,12 +20,6 @@
 
 /* Alignment of the pages' memory: direct I/O needs the alignment of a memory page. */
 #define PAGE_ALIGN 4096
-
-/*
- * WAL segments that may exist ahead of need: 128 MB at the default segment size, enough for several
- * processes at once.
- */
-#define WAL_SEGMENTS_AHEAD 8
 
 struct GrnndPageWriter
 {
@@ -164,42 +155,6 @@ grnnd_writer_end(GrnndPageWriter *w)
 	flush(w);
 	pfree(w->memory);
 	pfree(w);
-}
-
-/* ---- WAL segments ---- */
-
-void
-grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages)
-{
-	XLogSegNo	end;
-
-	XLByteToSeg(GetXLogInsertRecPtr() + (uint64) npages * BLCKSZ, end, wal_segment_size);
-	/* An index smaller than a WAL segment crosses at most a single border. */
-	ahead->end = npages < wal_segment_size / BLCKSZ ? 0 : end;
-	pg_atomic_init_u64(&ahead->next, 0);
-}
-
-void
-grnnd_wal_ahead(GrnndWalAhead *ahead)
-{
-	XLogSegNo	current;
-	XLogSegNo	segment;
-	uint64		next = pg_atomic_read_u64(&ahead->next);
-	int			fd;
-
-	XLByteToSeg(GetXLogInsertRecPtr(), current, wal_segment_size);
-	do
-	{
-		segment = Max(next, current + 1);
-		if (segment > current + WAL_SEGMENTS_AHEAD || segment > ahead->end)
-			return;
-	} while (!pg_atomic_compare_exchange_u64(&ahead->next, &next, segment + 1));
-
-	fd = XLogFileInit(segment, GetWALInsertionTimeLine());
-	if (close(fd) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not close a WAL segment: %m")));
 }
 
 /*

@@ -7,7 +7,6 @@
 
 #include "postgres.h"
 
-#include "port/atomics.h"
 #include "storage/bufpage.h"
 #include "utils/relcache.h"
 
@@ -34,21 +33,5 @@ extern void grnnd_writer_end(GrnndPageWriter *w);
  * function flushes and frees w.
  */
 extern void grnnd_writer_finish(GrnndPageWriter *w);
-
-/*
- * WAL segments that several processes create ahead of need.  A new segment must be filled with
- * zeros and synced.  Otherwise the first process that needs the segment would do so while all
- * processes wait.  This struct lies in memory that all writers share.
- */
-typedef struct GrnndWalAhead
-{
-	pg_atomic_uint64 next;		/* first segment that no process has taken */
-	uint64		end;			/* last segment that will be needed */
-} GrnndWalAhead;
-
-/* Initializes the state for an index of npages pages. */
-extern void grnnd_wal_ahead_init(GrnndWalAhead *ahead, BlockNumber npages);
-/* Creates a segment if a segment is due.  Writers must call this function between batches. */
-extern void grnnd_wal_ahead(GrnndWalAhead *ahead);
 
 #endif							/* GRNND_PAGEWRITER_H */

@@ -41,7 +41,6 @@ typedef struct WriteShared
 	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn(), for pages with nodes */
 	pg_atomic_uint64 next_list_turn;	/* the same for pages of lists */
 	pg_atomic_uint64 pages_done;
-	GrnndWalAhead wal_ahead;
 	Barrier		steps;			/* the common step of all participants: see Step */
 	pg_atomic_uint32 next_emptied;	/* next memory file to free */
 	GrnndExtents extents;
@@ -363,8 +362,6 @@ write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomi
 	if (begin >= end)
 		return true;
 	CHECK_FOR_INTERRUPTS();
-	if (shared->use_wal)
-		grnnd_wal_ahead(&shared->wal_ahead);
 	nodes_end = Min((end * l->per_page + l->span - 1) / l->span, new->nodes);
 	grnnd_check_result_nodes(new, (uint32) Min(begin * l->per_page / l->span, nodes_end), (uint32) nodes_end);
 	if (new->built.moved != NULL)
@@ -521,7 +518,6 @@ share_plan(const GrnndNewIndex *new, WriteShared *shared, BlockNumber blocks)
 {
 	shared->plan = new->plan;
 	shared->node_pages = blocks - new->plan.meta.first_node_block;
-	grnnd_wal_ahead_init(&shared->wal_ahead, blocks);
 }
 
 /* Does the leader's part, with workers (launched here) or without.  Returns the index's blocks. */
