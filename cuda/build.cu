@@ -192,20 +192,12 @@ make_lists(const Build &b, const uint32_t *d_order, const Lists &lists)
 static cudaError_t
 finish(Build &b)
 {
-	GrnGpu		 *gpu = b.gpu;
-	const Plan	 &plan = gpu->plan;
-	const Tuning &t = plan.tuning;
+	GrnGpu	   *gpu = b.gpu;
+	const Plan &plan = gpu->plan;
 
 	/* Makes edges that the last round has redirected to inboxes available as candidates. */
 	GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
 	b.d_counts = gpu->d_arena + plan.counts;
-	if (t.joins > 0)
-	{
-		GRN_TRY(launch_joins(gpu->device, b.digests, b.graph, t.joins, b.d_counts));
-		GRN_TRY(launch_choice(gpu->device, b.digests, b.graph,
-							  t.choose < t.pool ? t.choose : t.pool));
-		GRN_TRY(launch_reverse(gpu->device, b.graph, 1.0f));
-	}
 	Lists lists = {(uint32_t *) b.graph.d_inbox[1 - b.graph.side], b.d_counts};
 
 	b.d_ids = lists.d_ids;

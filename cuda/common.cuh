@@ -226,9 +226,6 @@ struct Tuning
 	uint32_t format;	   /* RowFormat */
 	uint32_t no_integer;   /* 1: rows of integers are projected like all rows */
 	uint32_t exact_order;  /* 1: lists are sorted by the distances of the caller's rows */
-	uint32_t joins;		   /* two-hop joins before edges are chosen anew; 0: no joins
-						    * and no new choice */
-	uint32_t choose;	   /* edges that the new choice keeps */
 	uint64_t seed;
 };
 
@@ -331,16 +328,6 @@ store_key(Key *d_inbox, uint32_t capacity, uint32_t target, uint32_t slot,
 /* tile.cu: one update round of every vertex whose inbox is not empty. */
 cudaError_t launch_update_round(const Device &device, const Digests &digests,
 								TileGraph &graph, uint32_t keep);
-/* tile.cu: of a vertex's pool and inbox the `keep` members with the fewest occluders stay. */
-cudaError_t launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
-						  uint32_t keep);
-/*
- * two_hop_join.cu: replaces the keys of the inbox that the next round reads by the
- * nearest of the neighbors' neighbors.  joins > 1: repeats the join, each time from the
- * neighbors found by the join before.  d_counts: [n] scratch.
- */
-cudaError_t launch_joins(const Device &device, const Digests &digests, TileGraph &graph,
-						 uint32_t joins, uint8_t *d_counts);
 /* initial_graph.cu */
 /* Scratch of the coarse order, in device memory. */
 struct StartSpace

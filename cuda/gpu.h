@@ -71,11 +71,6 @@ typedef struct GrnGpuOptions
 								 * free memory */
 	bool		fill;			/* lists are filled up to the degree with near neighbors of
 								 * neighbors */
-	/*
-	 * How often each vertex is compared with its neighbors' neighbors before edges are
-	 * chosen anew.  Joins improve the graph and double the time.  0: never.
-	 */
-	uint32_t	joins;
 	GrnGpuRows	rows;
 	uint32_t	digest_dims;	/* dimensions of digests, from GrnGpuFit */
 	bool		few_directions; /* for floats: as in GrnGpuFit */

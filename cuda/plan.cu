@@ -67,12 +67,6 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
 	t.exact_order = 1;
-	/*
-	 * The remaining third of a list is for reverse edges.  Of 36 edges, 24 chosen and 12
-	 * reverse edges have the best recall.
-	 */
-	t.choose = p.degree * 2 / 3;
-	t.choose = t.choose < t.fill ? t.choose : t.fill - 1;
 	t.seed = p.seed;
 	return t;
 }
@@ -125,8 +119,6 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 	Tuning &t = plan.tuning;
 	bool	digested = options && options->rows != GRN_GPU_FLOATS;
 
-	if (options && options->joins > 0)
-		t.joins = options->joins;
 	if (size == DIGESTS_WIDE || (options && options->rows == GRN_GPU_WIDE_DIGESTS))
 		t.format = ROWS_F16;
 	if (options && options->rows == GRN_GPU_BIT_DIGESTS)

@@ -156,15 +156,12 @@ sorted_neighbors(const Fetched<IW> &f, uint32_t *s_slot_id, TileRows<T> &rows, i
 		{
 			/* Takes the nearest 64 keys of pool and inbox, two sorted sequences. */
 			constexpr int FAR = (1 + IW) * WARP;
-			uint32_t	  far = sort_key(f.far, FAR + lane), top = FULL;
+			uint32_t	  far = sort_key(f.far, FAR + lane), top;
 
 			s_slot_id[(T == 64 ? FAR : 0) + lane] = (uint32_t) f.far;
-			if (IW == 2)
-			{
-				s_slot_id[IW * WARP + lane] = (uint32_t) f.inbox[IW - 1];
-				top = sort32(sort_key(f.inbox[IW - 1], 2 * WARP + lane), lane);
-				merge64(hi, top, lane);
-			}
+			s_slot_id[IW * WARP + lane] = (uint32_t) f.inbox[IW - 1];
+			top = sort32(sort_key(f.inbox[IW - 1], 2 * WARP + lane), lane);
+			merge64(hi, top, lane);
 			uint32_t a = min(lo, __shfl_sync(FULL, top, 31 - lane)),
 					 b = min(far, __shfl_sync(FULL, hi, 31 - lane));
 
@@ -525,36 +522,7 @@ prune(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T
 	store_pool<T>(a, rows, v, kept0, kept1, nearer, lane);
 }
 
-/*
- * In place of steps 3 and 4: keeps the a.keep rows with the fewest occluders, and of rows
- * with equally many occluders the nearest.  Step 3 keeps only rows without a kept
- * occluder; this function also keeps the least redundant of the occluded rows.  CAGRA's
- * count of detours is similar.
- */
-template <class P, int T, int IW>
-__device__ inline void
-choose(const TileArgs &a, TileShared<typename P::Acc, T, IW> &s, const TileRows<T> &rows,
-	   TileSums<P, T> &sums, uint32_t v, int m, uint32_t nearer, int lane)
-{
-	Occluders over = occluders<P, T, IW>(s, rows, sums, m, nearer, lane);
-	int		  row0 = 8 * (lane & 3) + (lane >> 2), row1 = 32 + row0;
-	int		  count0 = __popc(over.of0), count1 = __popc(over.of1a) + __popc(over.of1b);
-	uint32_t  kept0 = 0, kept1 = 0, room = min(a.keep, (uint32_t) m);
-
-	for (int count = 0; room > 0; count++)
-	{
-		bool	 is0 = row0 < m && count0 == count, is1 = row1 < m && count1 == count;
-		uint32_t equal0 = __ballot_sync(FULL, is0), equal1 = __ballot_sync(FULL, is1);
-
-		kept0 |= __ballot_sync(FULL, is0 && __popc(equal0 & nearer) < room);
-		kept1 |=
-			__ballot_sync(FULL, is1 && __popc(equal0) + __popc(equal1 & nearer) < room);
-		room -= min(room, (uint32_t) (__popc(equal0) + __popc(equal1)));
-	}
-	store_pool<T>(a, rows, v, kept0, kept1, nearer, lane);
-}
-
-template <class P, int SEG, int T, int IW, bool CHOOSE>
+template <class P, int SEG, int T, int IW>
 __global__ void
 __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 									: T == 48 ? 4
@@ -615,9 +583,7 @@ __launch_bounds__(TILE_WARPS *WARP, T == 32	  ? 7
 			fetched = fetch<T, IW>(a, next, lane);
 			third = at + step < count ? a.d_list[at + step] : 0;
 		}
-		if (m > 0 && CHOOSE)
-			choose<P, T, IW>(a, s, s.rows[side ^ 1], sums, v, m, nearer, lane);
-		else if (m > 0)
+		if (m > 0)
 			prune<P, T, IW>(a, s, s.rows[side ^ 1], sums, v, m, nearer, pending, lane);
 		m = m_next;
 		if (!more)
@@ -673,11 +639,11 @@ __launch_bounds__(BIN_THREADS)
 			v | (uint64_t) npool << 32 | (uint64_t) ninbox << 40;
 }
 
-template <class P, int SEG, int T, int IW, bool CHOOSE>
+template <class P, int SEG, int T, int IW>
 static cudaError_t
 launch_tile(const Device &device, const TileArgs &args, cudaStream_t stream)
 {
-	auto   kernel = tile_kernel<P, SEG, T, IW, CHOOSE>;
+	auto   kernel = tile_kernel<P, SEG, T, IW>;
 	size_t bytes = (size_t) TILE_WARPS * T * args.stride;
 	int	   blocks = 0;
 
@@ -693,7 +659,7 @@ launch_tile(const Device &device, const TileArgs &args, cudaStream_t stream)
 
 template <class P, int SEG>
 static cudaError_t
-launch_tiles(const Device &device, TileArgs args, const TileGraph &graph, bool choose)
+launch_tiles(const Device &device, TileArgs args, const TileGraph &graph)
 {
 	/*
 	 * The largest tiles come first, and smaller tiles fill the multiprocessors at the
@@ -707,21 +673,18 @@ launch_tiles(const Device &device, TileArgs args, const TileGraph &graph, bool c
 		args.d_list = graph.d_list + (size_t) c * graph.n;
 		args.d_list_count = graph.d_list_count + c;
 		GRN_TRY(cudaStreamWaitEvent(stream, device.fork, 0));
-		GRN_TRY(choose	 ? (launch_tile<P, SEG, 64, 2, true>(device, args, stream))
-				: c == 0 ? (launch_tile<P, SEG, 32, 1, false>(device, args, stream))
-				: c == 1 ? (launch_tile<P, SEG, 48, 1, false>(device, args, stream))
-				: graph.inbox <= WARP
-					? (launch_tile<P, SEG, 64, 1, false>(device, args, stream))
-					: (launch_tile<P, SEG, 64, 2, false>(device, args, stream)));
+		GRN_TRY(c == 0	 ? (launch_tile<P, SEG, 32, 1>(device, args, stream))
+				: c == 1 ? (launch_tile<P, SEG, 48, 1>(device, args, stream))
+						 : (launch_tile<P, SEG, 64, 2>(device, args, stream)));
 		GRN_TRY(cudaEventRecord(device.join[c], stream));
 		GRN_TRY(cudaStreamWaitEvent(device.stream, device.join[c], 0));
 	}
 	return cudaSuccess;
 }
 
-static cudaError_t
-launch_round(const Device &device, const Digests &digests, TileGraph &graph,
-			 uint32_t keep, bool choose)
+cudaError_t
+launch_update_round(const Device &device, const Digests &digests, TileGraph &graph,
+					uint32_t keep)
 {
 	TileArgs args = {};
 
@@ -747,21 +710,7 @@ launch_round(const Device &device, const Digests &digests, TileGraph &graph,
 								  graph.inbox, graph.d_list, graph.d_list_count);
 	GRN_TRY(cudaGetLastError());
 	GRN_TRY(cudaEventRecord(device.fork, device.stream));
-	GRN_TRY(GRN_DISPATCH_ROWS(digests, launch_tiles, device, args, graph, choose));
+	GRN_TRY(GRN_DISPATCH_ROWS(digests, launch_tiles, device, args, graph));
 	graph.side = 1 - graph.side;
 	return cudaSuccess;
-}
-
-cudaError_t
-launch_update_round(const Device &device, const Digests &digests, TileGraph &graph,
-					uint32_t keep)
-{
-	return launch_round(device, digests, graph, keep, false);
-}
-
-cudaError_t
-launch_choice(const Device &device, const Digests &digests, TileGraph &graph,
-			  uint32_t keep)
-{
-	return launch_round(device, digests, graph, keep, true);
 }

@@ -316,7 +316,6 @@ tune(Tuning &t, const std::string &name, double v)
 		{"inbox", &t.inbox}, {"bins", &t.bins}, {"window", &t.window}, {"first", &t.first},
 		{"pool", &t.pool}, {"keep", &t.keep}, {"dims", &t.digest_dims}, {"format", &t.format},
 		{"nointeger", &t.no_integer}, {"exact", &t.exact_order}, {"random", &t.random_edges}, {"fill", &t.fill},
-		{"joins", &t.joins}, {"choose", &t.choose},
 	};
 
 	for (auto &f : fields)

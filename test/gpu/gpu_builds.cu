@@ -443,14 +443,13 @@ test_bit_builds(GrnGpu *gpu)
 		report("bits, " + std::to_string(n) + " rows", !wrong, wrong ? wrong : "");
 	}
 	for (uint32_t dim : {129u, 384u, 2047u})
-		for (int kind = 0; kind < 3; kind++)
+		for (int kind = 0; kind < 2; kind++)
 		{
 			uint32_t	n = 3000;
 			auto		x = make_rows(n, dim, "bits");
 			GrnGpuOptions options = {};
 
 			options.fill = kind == 1;
-			options.joins = kind == 2;
 
 			Built		floats = build(gpu, x, n, dim, {}, options),
 						bits = build_bits(gpu, BitRows(x, n, dim), n, dim, options);
@@ -459,7 +458,7 @@ test_bit_builds(GrnGpu *gpu)
 						before = recall(floats, x, n, dim);
 
 			report("bits, " + std::to_string(dim) + " dimensions" +
-				   (kind == 1 ? ", filled" : kind == 2 ? ", with joins" : ""), !wrong && r >= before - 0.005,
+				   (kind == 1 ? ", filled" : ""), !wrong && r >= before - 0.005,
 				   wrong ? wrong : "recall " + std::to_string(r) + ", of floats " + std::to_string(before));
 		}
 
@@ -483,13 +482,12 @@ void
 test_builds(GrnGpu *gpu)
 {
 	test_bit_builds(gpu);
-	for (int kind = 0; kind < 3; kind++)
+	for (int kind = 0; kind < 2; kind++)
 	{
 		GrnGpuOptions options = {};
-		std::string mode = kind == 1 ? "filled, " : kind == 2 ? "with joins, " : "";
+		std::string mode = kind == 1 ? "filled, " : "";
 
 		options.fill = kind == 1;
-		options.joins = kind == 2 ? 2 : 0;
 		for (uint32_t n : {0u, 1u, 2u, 3u, 5u, 31u, 32u, 33u, 34u, 100u, 257u})
 		{
 			GrnGraphParams params = {};
@@ -560,11 +558,9 @@ test_builds(GrnGpu *gpu)
 	{
 		const char *kind;
 		uint32_t	dim;
-		uint32_t	joins;
 		double		least;
 	}			cases[] = {
-		{"integers", 16, 0, 0.99}, {"gaussian", 16, 0, 0.99}, {"gaussian", 13, 0, 0.99},
-		{"clusters", 24, 0, 0.97}, {"gaussian", 16, 1, 0.99}, {"clusters", 24, 2, 0.97},
+		{"integers", 16, 0.99}, {"gaussian", 16, 0.99}, {"gaussian", 13, 0.99}, {"clusters", 24, 0.97},
 	};
 
 	for (auto &c : cases)
@@ -573,13 +569,12 @@ test_builds(GrnGpu *gpu)
 		GrnGpuOptions options = {};
 		uint32_t	n = 20000;
 
-		options.joins = c.joins;
 		auto		x = make_rows(n, c.dim, c.kind);
 		Built		b = build(gpu, x, n, c.dim, params, options);
 		const char *wrong = unsound(b, n);
 		double		r = wrong ? 0 : recall(b, x, n, c.dim);
 
-		report(std::to_string(c.joins) + " joins, recall on 20000 " + c.kind +
+		report(std::string("recall on 20000 ") + c.kind +
 			   " rows of " + std::to_string(c.dim), r >= c.least,
 			   wrong ? wrong : std::to_string(r));
 		options.fill = true;

@@ -1,6 +1,6 @@
 /*
- * gpu_descent.cu - tests of the first neighbors (cuda/initial_graph.cu), of update rounds
- * and the choice of edges (cuda/tile.cu), and of joins (cuda/two_hop_join.cu).
+ * gpu_descent.cu - tests of the first neighbors (cuda/initial_graph.cu) and of update rounds
+ * (cuda/tile.cu).
  */
 #include "gpu_check.h"
 
@@ -122,12 +122,12 @@ struct Outcome
 
 /* A vertex's tile: the nearest of pool and inbox, distinct. */
 static std::vector<Key>
-oracle_rows(const std::vector<Key> &pool, const std::vector<Key> &inbox, bool choice)
+oracle_rows(const std::vector<Key> &pool, const std::vector<Key> &inbox)
 {
 	std::vector<std::pair<uint32_t, uint32_t>> all;	/* ordinal, slot */
 	std::vector<Key> key,
 				row;
-	bool		small = !choice && pool.size() + inbox.size() <= 32;
+	bool		small = pool.size() + inbox.size() <= 32;
 
 	for (size_t i = 0; i < pool.size(); i++)
 		key.push_back(pool[i]), all.push_back({(uint32_t) (pool[i] >> 32), (uint32_t) (i < 32 ? i : 64 + i)});
@@ -181,34 +181,8 @@ oracle_update(const Bytes &b, const std::vector<Key> &row, uint32_t keep)
 	return out;
 }
 
-/* The keep rows with the fewest nearer rows that occlude them. */
-static Outcome
-oracle_choice(const Bytes &b, const std::vector<Key> &row, uint32_t keep)
-{
-	std::vector<std::pair<uint32_t, size_t>> order;
-	Outcome		out;
-
-	for (size_t i = 0; i < row.size(); i++)
-	{
-		uint32_t	count = 0;
-
-		for (size_t j = 0; j < i; j++)
-			count += b.distance((uint32_t) row[i], (uint32_t) row[j]) <
-				std::max<uint32_t>(row[i] >> 32, 1);
-		order.push_back({count, i});
-	}
-	std::sort(order.begin(), order.end());
-	order.resize(std::min<size_t>(order.size(), keep));
-	std::sort(order.begin(), order.end(), [](auto &x, auto &y) { return x.second < y.second; });
-	for (auto &x : order)
-		out.pool.push_back(row[x.second]);
-	return out;
-}
-
-/* An update round, or the choice of edges. */
 static void
-test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choice = false,
-			RowFormat format = ROWS_S8)
+test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, RowFormat format = ROWS_S8)
 {
 	Bytes		b(400, stride, 20 + stride, format);
 	Pools		p(b.n, 64);
@@ -254,15 +228,15 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choic
 			want_pool[v] = pools[v];
 			continue;
 		}
-		std::vector<Key> row = oracle_rows(pools[v], inboxes[v], choice);
-		Outcome		o = choice ? oracle_choice(b, row, keep) : oracle_update(b, row, keep);
+		std::vector<Key> row = oracle_rows(pools[v], inboxes[v]);
+		Outcome		o = oracle_update(b, row, keep);
 
 		want_pool[v] = o.pool;
 		for (auto &x : o.pushed)
 			want[x.first].insert(x.second);
 	}
 	p.pool.push(), p.pool_count.push(), p.inbox0.push(), p.count0.push();
-	must((choice ? launch_choice : launch_update_round)(device, b.digests, p.graph, keep), "round");
+	must(launch_update_round(device, b.digests, p.graph, keep), "launch_update_round");
 	p.pool.pull(), p.pool_count.pull(), p.inbox1.pull(), p.count0.pull(), p.count1.pull();
 	uint32_t	bad_pool = 0,
 				bad_push = 0,
@@ -286,74 +260,10 @@ test_update(uint32_t stride, uint32_t pool_size, uint32_t inbox_size, bool choic
 			bad_push += std::multiset<Key>(p.inbox1.h.begin() + v * 64,
 										   p.inbox1.h.begin() + v * 64 + want[v].size()) != want[v];
 	}
-	report((choice ? "choice of edges, stride " : "update round, stride ") + std::to_string(stride) + ", pool " + std::to_string(pool_size) +
+	report("update round, stride " + std::to_string(stride) + ", pool " + std::to_string(pool_size) +
 		   ", inbox " + std::to_string(inbox_size) + format_name(format), bad_pool + bad_push == 0,
 		   std::to_string(bad_pool) + " pools, " + std::to_string(bad_push) + " inboxes differ, " +
 		   std::to_string(overflowed) + " overflowed");
-}
-
-/* The nearest of the neighbors' neighbors; after two joins, nearer ones. */
-static void
-test_joins(uint32_t stride, uint32_t inbox, RowFormat format = ROWS_S8)
-{
-	Bytes		b(700, stride, 80, format);
-	std::vector<uint64_t> total(3);
-
-	for (uint32_t joins : {1u, 2u})
-	{
-		Pools		p(b.n, inbox);
-		Both<uint32_t> lists((size_t) b.n * 32, EMPTY_ID);
-		Both<uint8_t> counts(b.n);
-		uint32_t	bad = 0;
-
-		must(launch_random_edges(device, b.digests, p.graph, 10, 4, true), "launch_random_edges");
-		must(launch_reverse(device, p.graph, 1.0f), "launch_reverse");
-		must(launch_fill(device, p.graph, NULL, 32, 32, Lists{lists.d, counts.d}), "launch_fill");
-		must(launch_joins(device, b.digests, p.graph, joins, counts.d), "launch_joins");
-		lists.pull(), p.inbox0.pull(), p.count0.pull(), p.pool_count.pull();
-		for (uint32_t v = 0; v < b.n; v++)
-		{
-			std::set<Key> candidates;
-			std::vector<Key> got(p.inbox0.h.begin() + v * inbox,
-								 p.inbox0.h.begin() + v * inbox + p.count0.h[v]);
-			auto		take = [&](uint32_t of) {
-				for (uint32_t k = 0; k < 32; k++)
-				{
-					uint32_t	id = lists.h[(size_t) of * 32 + k];
-
-					if (id != EMPTY_ID && id != v)
-						candidates.insert(make_key(b.distance(v, id), id));
-				}
-			};
-			size_t		want = std::min(inbox, 64u - p.pool_count.h[v]);
-
-			take(v);
-			for (uint32_t k = 0; k < 32 && lists.h[(size_t) v * 32 + k] != EMPTY_ID; k++)
-				take(lists.h[(size_t) v * 32 + k]);
-			want = std::min(want, candidates.size());
-			/* a full table lets few ids in twice */
-			size_t		ndistinct = std::set<Key>(got.begin(), got.end()).size();
-
-			bad += joins == 1 && (got.size() != want || ndistinct + 2 < got.size());
-			got.erase(std::unique(got.begin(), got.end()), got.end());
-			auto		next = candidates.begin();
-
-			for (Key key : got)
-			{
-				bad += (uint32_t) key == v || (uint32_t) key >= b.n ||
-					key >> 32 != b.distance(v, (uint32_t) key);
-				/* equal distances stand in any order */
-				bad += joins == 1 && (!candidates.count(key) || key >> 32 != *next++ >> 32);
-			}
-			bad += !std::is_sorted(got.begin(), got.end(),
-								   [](Key x, Key y) { return x >> 32 < y >> 32; });
-			for (size_t k = 0; k < std::min<size_t>(got.size(), 20); k++)
-				total[joins] += got[k] >> 32;
-		}
-		report(std::to_string(joins) + " joins, stride " + std::to_string(stride) + ", inbox " +
-			   std::to_string(inbox) + format_name(format), bad == 0 && (joins == 1 || total[2] < total[1]),
-			   std::to_string(bad) + " differ");
-	}
 }
 
 void
@@ -364,11 +274,9 @@ test_descent()
 	for (uint32_t stride : {64u, 128u, 256u})
 	{
 		test_start(stride, ROWS_B1);
-		test_update(stride, 10, 14, false, ROWS_B1);
-		test_update(stride, 16, 30, false, ROWS_B1);
-		test_update(stride, 25, 60, false, ROWS_B1);
-		test_update(stride, 20, 44, true, ROWS_B1);
-		test_joins(stride, 48, ROWS_B1);
+		test_update(stride, 10, 14, ROWS_B1);
+		test_update(stride, 16, 30, ROWS_B1);
+		test_update(stride, 25, 60, ROWS_B1);
 	}
 	for (uint32_t stride : {32u, 64u, 128u, 256u})
 	{
@@ -381,13 +289,4 @@ test_descent()
 	test_update(128, 32, 64);
 	test_update(128, 40, 5);
 	test_update(64, 56, 64);
-	for (uint32_t stride : {32u, 64u, 128u, 256u})
-	{
-		test_update(stride, 20, 44, true);
-		test_joins(stride, 48);
-	}
-	test_update(128, 3, 5, true);
-	test_update(128, 40, 24, true);
-	test_joins(128, 32);
-	test_joins(128, 64);
 }

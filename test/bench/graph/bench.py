@@ -34,7 +34,6 @@ NORM_SPREAD = 0.3  # of the logarithms of norms, where inner product needs varyi
 # slash is looked for in --programs.
 GRNND = [
     ("GRNND", "device", "{device} --repeat {runs} {rows} {graph}"),
-    ("GRNND, joins", "device", "{device} --repeat {runs} --degree 36 --joins 2 {rows} {graph}"),
     ("GRNND, more rounds", "device", "{device} --repeat {runs} --degree 37 --t1 8 --t2 4 {rows} {graph}"),
     ("GRNND, from pinned memory", "host", "{device} --repeat {runs} --from pinned {rows}"),
     ("GRNND, from pageable memory", "host", "{device} --repeat {runs} --from pageable {rows}"),

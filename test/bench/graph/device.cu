@@ -78,8 +78,6 @@ parse(Job &job, int i, int argc, const char *const *argv)
 			job.source = (Source) word(argv[i], v, {"device", "pinned", "pageable"});
 		else if (o == "metric")
 			job.places = job.options.few_directions = word(argv[i], v, {"l2", "ip"}) == 1;
-		else if (o == "joins")
-			job.options.joins = n;
 		else if (o == "jobs")
 			job.jobs = v;
 		else if (o == "rows")

@@ -39,7 +39,7 @@ def settings(few):
     for name, size in sizes[:2]:
         out += sized(name, size)
     out += [(f"fast{name}", "fast", {"fast": options}) for name, options in (
-        ("", ""), (", joins 2", "--degree 36 --joins 2"), (", t1 8 t2 4", "--degree 37 --t1 8 --t2 4"),
+        ("", ""), (", t1 8 t2 4", "--degree 37 --t1 8 --t2 4"),
         (", t1 2", "--t1 2"), (", t1 1", "--t1 1"), (", degree 24", "--degree 24"))]
     if few:
         return out + sized(*sizes[2])

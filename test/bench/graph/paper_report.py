@@ -176,7 +176,7 @@ def plot_curves(out, found):
     """Queries a second and distances against recall, and what a build costs against what it gives."""
     sets = list(found["sets"])
     figure, axes = plt.subplots(3, len(sets), figsize=(4.6 * len(sets), 11), squeeze=False)
-    names = ["fast", "fast, joins 2", "paper R 32", "paper R 64", "paper R 64, rho 1, pruned", "CAGRA ivf_pq", "CAGRA nn_descent"]
+    names = ["fast", "paper R 32", "paper R 64", "paper R 64, rho 1, pruned", "CAGRA ivf_pq", "CAGRA nn_descent"]
     for column, data in enumerate(sets):
         mine = [r for r in found["rows"] if r["data"] == data]
         for i, name in enumerate(names):
