@@ -70,7 +70,6 @@
 #define GRNND_REL_HOOK_ARGS root, rel, rte
 #define GRNND_REL_HOOK_TABLE (rte->relid)
 #define PageSetChecksumInplace PageSetChecksum
-#define GRNND_ENUM_SETTING(generic) (&(generic)->_enum)
 #else
 #define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan)
 #define GRNND_INDEX_FETCH_BEGIN(rel) table_index_fetch_begin(rel)
@@ -83,7 +82,6 @@
 #define GRNND_REL_HOOK_ARGS root, relation, inhparent, rel
 #define GRNND_REL_HOOK_TABLE relation
 #define TupleDescFinalize(desc) ((void) 0)
-#define GRNND_ENUM_SETTING(generic) ((struct config_enum *) (generic))
 #endif
 
 #endif							/* GRNND_COMPAT_H */

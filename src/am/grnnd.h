@@ -364,15 +364,13 @@ typedef enum GrnndIterative
 #define GRNND_DEFAULT_RECALL 0.95
 #define GRNND_DEFAULT_ROWS 50000
 #define GRNND_MAX_TARGET 0.999	/* the curve of recall ends here */
-#define GRNND_MAX_MEM_MULTIPLIER 1000
 
-/* Scans and the planner use grnnd_effective_*(), because hnsw's settings may apply instead. */
+/* Scans and the planner use grnnd_session_ef_search(), because hnsw's setting may apply instead. */
 extern int	grnnd_ef_search;
 extern bool grnnd_enable_bitmap;
 extern double grnnd_target_recall;
-extern int	grnnd_iterative_scan;
+extern int	grnnd_iterative_scan;	/* GrnndIterative */
 extern int	grnnd_max_scan_tuples;
-extern bool grnnd_use_hnsw_settings;
 extern bool grnnd_sample_queries;
 extern int	grnnd_build_device; /* GrnDevice */
 extern int	grnnd_build_threads;
@@ -395,9 +393,5 @@ extern void grnnd_check_settings(void);
 
 /* The session's ef_search: grnnd's setting, or else hnsw's; 0: neither is set. */
 extern int	grnnd_session_ef_search(void);
-extern int	grnnd_effective_iterative_scan(void);	/* GrnndIterative */
-extern int	grnnd_effective_max_scan_tuples(void);
-extern double grnnd_effective_scan_mem_multiplier(void);	/* in units of work_mem: hnsw's
-															 * setting, or 1 */
 
 #endif							/* GRNND_H */

@@ -1,11 +1,10 @@
 /*
- * settings.c - defines the settings, and chooses between grnnd's and hnsw's settings of a scan.
+ * settings.c - defines the settings, and chooses between grnnd.ef_search and hnsw.ef_search.
  *
- * Statements written for pgvector's hnsw set hnsw.ef_search and similar settings.  Such a setting
- * applies if it was set, to any value, and grnnd's setting of equal name was not set.  All ways to
- * set a setting count: SET, a configuration file, ALTER ROLE, a function's SET clause.  pgvector
- * defines its settings when its library is loaded.  Until then hnsw's settings are placeholders:
- * unchecked texts.
+ * Statements written for pgvector's hnsw set hnsw.ef_search.  This setting applies if it was set,
+ * to any value, and grnnd.ef_search was not set.  All ways to set a setting count: SET, a
+ * configuration file, ALTER ROLE, a function's SET clause.  pgvector defines its setting when its
+ * library is loaded.  Until then hnsw.ef_search is a placeholder: an unchecked text.
  */
 #include "am/grnnd.h"
 
@@ -22,7 +21,6 @@ double		grnnd_target_recall;
 int			grnnd_iterative_scan = GRNND_ITERATIVE_STRICT;
 int			grnnd_max_scan_tuples;
 bool		grnnd_enable_bitmap = true;
-bool		grnnd_use_hnsw_settings;
 bool		grnnd_sample_queries;
 int			grnnd_build_device = GRN_DEVICE_AUTO;
 int			grnnd_build_threads;
@@ -110,12 +108,6 @@ define_query_settings(void)
 							 NULL,
 							 &grnnd_enable_bitmap, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable("grnnd.use_hnsw_settings",
-							 "Whether hnsw's settings apply to scans if grnnd's own are not set.",
-							 "hnsw.ef_search, hnsw.iterative_scan, hnsw.max_scan_tuples, "
-							 "hnsw.scan_mem_multiplier.",
-							 &grnnd_use_hnsw_settings, true,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("grnnd.sample_queries",
 							 "Whether a few of the session's query vectors may be kept in memory to measure recall with.",
 							 "Only if shared_preload_libraries has grnnd, and never for tables with row security.",
@@ -263,96 +255,30 @@ grnnd_check_settings(void)
 				 errhint("Only superusers can set this setting. Connect without the option.")));
 }
 
-/* ---- grnnd's or hnsw's settings ---- */
-
-/* A setting of a scan that hnsw has, and grnnd may have. */
-typedef struct ScanSetting
-{
-	const char *own;			/* names; grnnd's may be NULL */
-	const char *hnsw;
-	struct config_generic *own_variable;	/* NULL: not looked up yet */
-	struct config_generic *hnsw_variable;	/* NULL: not defined at the last lookup */
-} ScanSetting;
-
-static ScanSetting ef_search = {"grnnd.ef_search", "hnsw.ef_search"};
-static ScanSetting iterative_scan = {"grnnd.iterative_scan", "hnsw.iterative_scan"};
-static ScanSetting max_scan_tuples = {"grnnd.max_scan_tuples", "hnsw.max_scan_tuples"};
-static ScanSetting scan_mem_multiplier = {NULL, "hnsw.scan_mem_multiplier"};
-
-/* The source of the value of grnnd's setting. */
-static GucSource
-own_source(ScanSetting *setting)
-{
-	if (setting->own_variable == NULL && setting->own != NULL)
-		setting->own_variable = find_variable(setting->own);
-	return setting->own_variable != NULL ? setting->own_variable->source : PGC_S_DEFAULT;
-}
-
-/* hnsw's value as text until the next call, or NULL if grnnd's setting applies. */
-static const char *
-hnsw_value(ScanSetting *setting)
-{
-	struct config_generic *hnsw = setting->hnsw_variable;
-
-	if (!grnnd_use_hnsw_settings)
-		return NULL;
-	if (own_source(setting) != PGC_S_DEFAULT || (setting->own_variable == NULL && setting->own != NULL))
-		return NULL;
-	if (hnsw == NULL)
-	{
-		hnsw = find_variable(setting->hnsw);
-		if (hnsw == NULL)
-			return NULL;
-		/* do not keep a placeholder: pgvector's definition frees it */
-		if (!(hnsw->flags & GUC_CUSTOM_PLACEHOLDER))
-			setting->hnsw_variable = hnsw;
-	}
-	if (hnsw->source == PGC_S_DEFAULT)
-		return NULL;
-	return GetConfigOption(setting->hnsw, true, false);
-}
-
-/* hnsw's value if it applies and is a number (a placeholder holds any text), else `own`. */
-static double
-number(ScanSetting *setting, double own, double least, double most)
-{
-	const char *text = hnsw_value(setting);
-	double		value;
-
-	if (text == NULL || !parse_real(text, &value, 0, NULL) ||
-		!(value >= least && value <= most))
-		return own;
-	return value;
-}
+/* ---- ef_search ---- */
 
 int
 grnnd_session_ef_search(void)
 {
-	return (int) number(&ef_search, own_source(&ef_search) == PGC_S_DEFAULT ? 0 : grnnd_ef_search,
-						1, GRNND_MAX_EF);
-}
+	/* NULL: not found yet */
+	static struct config_generic *own;
+	static struct config_generic *of_hnsw;
+	struct config_generic *hnsw = of_hnsw;
+	const char *text;
+	double		value;
 
-int
-grnnd_effective_iterative_scan(void)
-{
-	const char *text = hnsw_value(&iterative_scan);
-	int			value;
-
-	/* hnsw and grnnd have equal names for the choices */
-	if (text == NULL ||
-		!config_enum_lookup_by_name(GRNND_ENUM_SETTING(iterative_scan.own_variable), text, &value))
-		return grnnd_iterative_scan;
-	return value;
-}
-
-int
-grnnd_effective_max_scan_tuples(void)
-{
-	return (int) number(&max_scan_tuples, grnnd_max_scan_tuples, 1, INT_MAX);
-}
-
-double
-grnnd_effective_scan_mem_multiplier(void)
-{
-	return number(&scan_mem_multiplier, 1, 1, GRNND_MAX_MEM_MULTIPLIER);
+	if (own == NULL)
+		own = find_variable("grnnd.ef_search");
+	if (own->source != PGC_S_DEFAULT)
+		return grnnd_ef_search;
+	if (hnsw == NULL)
+		hnsw = find_variable("hnsw.ef_search");
+	if (hnsw == NULL || hnsw->source == PGC_S_DEFAULT)
+		return 0;
+	/* do not keep a placeholder: pgvector's definition frees it */
+	if (!(hnsw->flags & GUC_CUSTOM_PLACEHOLDER))
+		of_hnsw = hnsw;
+	text = GetConfigOption("hnsw.ef_search", true, false);
+	return text != NULL && parse_real(text, &value, 0, NULL) && value >= 1 && value <= GRNND_MAX_EF ?
+		(int) value : 0;
 }

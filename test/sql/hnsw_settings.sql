@@ -1,11 +1,6 @@
--- Settings of pgvector's hnsw count for grnnd where its own are not set.
+-- hnsw.ef_search counts for grnnd where grnnd.ef_search is not set.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
--- pgvector 0.7 has no setting hnsw.iterative_scan.
-SELECT extversion LIKE '0.7.%' AS old FROM pg_extension WHERE extname = 'vector' \gset
-\if :old
-\quit
-\endif
 CREATE SCHEMA test_hnsw_settings;
 SET search_path = test_hnsw_settings, public;
 SET grnnd.build_device = cpu;
@@ -26,7 +21,7 @@ AS $$ SELECT test_hnsw_settings.rows_found() $$;
 \c
 SET client_min_messages = warning;
 SET search_path = test_hnsw_settings, public;
-SET hnsw.iterative_scan = 'off';
+SET grnnd.iterative_scan = 'off';
 SET hnsw.ef_search = 17;
 SELECT rows_found();
 SET hnsw.ef_search = 170;
@@ -48,38 +43,11 @@ SET grnnd.ef_search = 40;
 SELECT rows_found();
 RESET grnnd.ef_search;
 SELECT rows_found();
-SET grnnd.use_hnsw_settings = off;
-SELECT rows_found() > 1000 AS goes_on;
-RESET grnnd.use_hnsw_settings;
 RESET hnsw.ef_search;
 
--- how the scan goes on, and for how long
-RESET hnsw.iterative_scan;
-SELECT rows_found() > 1000 AS goes_on;
-SET grnnd.iterative_scan = 'off';
-SET hnsw.iterative_scan = 'relaxed_order';
-SELECT rows_found();
 RESET grnnd.iterative_scan;
-SELECT rows_found() > 1000 AS goes_on;
-SET hnsw.iterative_scan = 'strict_order';
-SELECT rows_found() > 1000 AS goes_on;
-SET hnsw.max_scan_tuples = 300;
-SELECT rows_found() < 1000 AS ends;
-SET grnnd.max_scan_tuples = 20000;
-SELECT rows_found() > 1000 AS goes_on;
-RESET ALL;
-SET client_min_messages = warning;
-SET search_path = test_hnsw_settings, public;
-SET work_mem = '64kB';
--- else the rest of the rows is read and sorted; the first search is as wide as LIMIT asks for, up to 1000
-SET grnnd.max_scan_tuples = 2900;
-SELECT rows_found() < 2000 AS ends;
-SET hnsw.scan_mem_multiplier = 100;
-SELECT rows_found() > 1000 AS goes_on;
-RESET ALL;
-SET search_path = test_hnsw_settings, public;
 
--- the planner goes by them too
+-- the planner goes by it too
 CREATE FUNCTION startup_cost() RETURNS float8 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
 	plan json;

@@ -123,7 +123,7 @@ sub duplicates
 	is(number($node, "SET enable_seqscan = off; $ten"), '60|60', "$class: equal rows, built and inserted");
 }
 
-# WHERE, in hnsw's modes, and where a scan ends.
+# WHERE, in both modes, and where a scan ends.
 sub filters
 {
 	my ($class) = @_;
@@ -132,18 +132,18 @@ sub filters
 	for my $mode ('strict_order', 'relaxed_order')
 	{
 		answers_well($node, $class, $table, 10, 0.9, "a tenth of the rows, $mode", filter => 'kind = 3',
-			relaxed => $mode eq 'relaxed_order', set => ["SET hnsw.iterative_scan = $mode"]);
+			relaxed => $mode eq 'relaxed_order', set => ["SET $method.iterative_scan = $mode"]);
 	}
 	# what one search keeps, and what a limit lets a scan read (there are ties among bits)
 	my ($recall, $rows) = answers($node, $class, $table, 100,
-		set => [ 'SET hnsw.iterative_scan = off', 'SET hnsw.ef_search = 30' ]);
+		set => [ "SET $method.iterative_scan = off", 'SET hnsw.ef_search = 30' ]);
 	cmp_ok($rows, '>=', 20 * 25, "$class: a scan that is not to go on: what one search keeps");
 	cmp_ok($rows, '<=', 20 * 60, "$class: a scan that is not to go on: no more") unless $class{$class}{type} eq 'bit';
 	($recall, $rows) = answers($node, $class, $table, 1000,
-		set => [ 'SET hnsw.iterative_scan = relaxed_order', 'SET hnsw.max_scan_tuples = 500' ]);
+		set => [ "SET $method.iterative_scan = relaxed_order", "SET $method.max_scan_tuples = 500" ]);
 	# without codes, which sparse rows lack, a scan also visits what it does not return
-	cmp_ok($rows, '>=', 20 * ($class{$class}{type} eq 'sparsevec' ? 100 : 250), "$class: hnsw.max_scan_tuples");
-	cmp_ok($rows, '<', 20 * 900, "$class: hnsw.max_scan_tuples ends a scan") unless $class{$class}{type} eq 'bit';
+	cmp_ok($rows, '>=', 20 * ($class{$class}{type} eq 'sparsevec' ? 100 : 250), "$class: max_scan_tuples");
+	cmp_ok($rows, '<', 20 * 900, "$class: max_scan_tuples ends a scan") unless $class{$class}{type} eq 'bit';
 	is(number($node, "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM $table WHERE kind = 99
 		ORDER BY v $class{$class}{op} (SELECT v FROM $table WHERE id = 1) LIMIT 5) x"), 0, "$class: no row passes");
 }

@@ -75,25 +75,22 @@ $node->safe_psql('postgres', qq(
 	INSERT INTO dots SELECT i, ARRAY[unit(i, 1, 7), unit(i, 2, 7), unit(i, 3, 7)] FROM generate_series(1, 20000) i;
 	CREATE INDEX i_dots ON dots USING $method (v vector_l2_ops);
 	ANALYZE dots));
-my $relaxed = "$forced; SET hnsw.iterative_scan = relaxed_order; SET hnsw.scan_mem_multiplier = 4";
+my $relaxed = "$forced; SET $method.iterative_scan = relaxed_order; SET hnsw.scan_mem_multiplier = 100";
 my $rare = sub { "SELECT count(*) FROM (SELECT id FROM dots WHERE id % 2000 = 0
 	ORDER BY v <-> (SELECT v FROM dots WHERE id = $_[0]) LIMIT 11) x" };
-is($sql->("$relaxed; SET hnsw.max_scan_tuples = 20000", $rare->(1)), 10, 'every row that passes');
+is($sql->("$relaxed; SET $method.max_scan_tuples = 20000", $rare->(1)), 10, 'every row that passes');
 for my $most (4000, 10000, 14000)
 {
 	my $found = 0;
-	$found += $_ for split(/\n/, $sql->("$relaxed; SET hnsw.max_scan_tuples = $most", map { $rare->($_) } 1 .. 20));
+	$found += $_ for split(/\n/, $sql->("$relaxed; SET $method.max_scan_tuples = $most", map { $rare->($_) } 1 .. 20));
 	my $expected = 20 * $most / 2000;
-	ok($found > $expected * 0.6 && $found < $expected * 1.4, "hnsw.max_scan_tuples = $most: about that share of the rows")
+	ok($found > $expected * 0.6 && $found < $expected * 1.4, "max_scan_tuples = $most: about that share of the rows")
 	  or diag("$found of $expected");
 }
 my $whole = "SELECT count(*) FROM (SELECT id FROM dots ORDER BY v <-> (SELECT v FROM dots WHERE id = 5) LIMIT 20000) x";
-is($sql->("$relaxed; SET hnsw.max_scan_tuples = 20000; SET hnsw.scan_mem_multiplier = 100; SET enable_sort = off", $whole), 20000,
+is($sql->("$relaxed; SET $method.max_scan_tuples = 20000; SET enable_sort = off", $whole), 20000,
 	'a scan to its end brings every row');
-my $modest = $sql->("$relaxed; SET hnsw.max_scan_tuples = 15000; SET hnsw.scan_mem_multiplier = 1; SET work_mem = '256kB'", $whole);
-my $more = $sql->("$relaxed; SET hnsw.max_scan_tuples = 15000; SET hnsw.scan_mem_multiplier = 8; SET work_mem = '256kB'", $whole);
-cmp_ok($modest, '<', $more / 2, 'hnsw.scan_mem_multiplier');
-is($sql->("$forced; SET hnsw.iterative_scan = off; SET hnsw.ef_search = 60", $whole), 60, 'hnsw.iterative_scan = off');
+is($sql->("$forced; SET $method.iterative_scan = off; SET hnsw.ef_search = 60", $whole), 60, 'iterative_scan = off');
 
 # Recall where one row in 50 and in 500 passes, in both modes.
 for my $class (grep { have($_) } qw(vector_l2_ops vector_cosine_ops))
@@ -104,7 +101,7 @@ for my $class (grep { have($_) } qw(vector_l2_ops vector_cosine_ops))
 	{
 		answers_well($node, $class, 'dots', 20, 0.99, "one row in $_ passes, $mode", queries => $queries,
 			filter => "id % $_ = 0", relaxed => $mode eq 'relaxed_order',
-			set => [ "SET hnsw.iterative_scan = $mode" ]) for 50, 500;
+			set => [ "SET $method.iterative_scan = $mode" ]) for 50, 500;
 	}
 }
 

@@ -337,7 +337,7 @@ known_width(const PlannerInfo *root, const IndexPath *path, const Shape *shape)
 	double		wanted = 2 * root->limit_tuples;
 	ListCell   *lc;
 
-	if (wanted <= 0 || wanted > GRNND_MAX_EF || grnnd_effective_iterative_scan() == GRNND_ITERATIVE_OFF)
+	if (wanted <= 0 || wanted > GRNND_MAX_EF || grnnd_iterative_scan == GRNND_ITERATIVE_OFF)
 		return 0;
 	/* conditions that a partial index's predicate implies drop no row */
 	foreach(lc, path->indexinfo->indrestrictinfo)

@@ -145,7 +145,6 @@ begin_scan(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
-	double		memory = (double) work_mem * 1024.0 * grnnd_effective_scan_mem_multiplier();
 	ScanKey		keys;
 	int			nkeys;
 
@@ -170,12 +169,12 @@ begin_scan(IndexScanDesc scan)
 							GRN_TID_BYTES);
 	so->filter = grnnd_make_filter(so->ix->attrs, so->ix->books, keys, nkeys);
 	grnnd_begin_set(scan);
-	so->asked.iterative = grnnd_effective_iterative_scan();
-	so->asked.max_visits = (uint64) grnnd_effective_max_scan_tuples();
+	so->asked.iterative = grnnd_iterative_scan;
+	so->asked.max_visits = (uint64) grnnd_max_scan_tuples;
 	/* a limit of at least all rows is no limit; the last page may be partly empty */
 	if (so->asked.max_visits + so->ix->layout.per_page >= so->store.id_limit)
 		so->asked.max_visits = 0;
-	so->asked.memory_limit = memory < (double) MaxAllocHugeSize ? (Size) memory : MaxAllocHugeSize;
+	so->asked.memory_limit = (Size) work_mem * 1024;
 	grnnd_begin_results(so);
 	grnnd_set_width(so);
 	so->now.chain.next = GRN_INVALID_ID;
