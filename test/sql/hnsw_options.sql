@@ -49,12 +49,5 @@ SELECT reloptions FROM pg_class WHERE relname = 't_both';
 REINDEX INDEX t_both;
 SELECT * FROM grnnd_check('t_both', true);
 
--- one notice for all partitions
-CREATE TABLE p (id int, e vector(3)) PARTITION BY RANGE (id);
-CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100);
-CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (100) TO (200);
-CREATE INDEX p_idx ON p USING grnnd (e) WITH (m = 16, ef_construction = 64);
-SELECT relname, reloptions FROM pg_class WHERE relname LIKE 'p%idx' ORDER BY relname;
-
 SET client_min_messages = warning;
 DROP SCHEMA test_hnsw_options CASCADE;

@@ -6,8 +6,6 @@
 #include <limits.h>
 
 #include "access/reloptions.h"
-#include "access/xact.h"
-#include "lib/stringinfo.h"
 #include "utils/rel.h"
 
 #include "am/grnnd.h"
@@ -112,41 +110,6 @@ grnnd_params_are_valid(const GrnGraphParams *params)
 }
 
 /*
- * Raises a NOTICE about parameters of hnsw without effect here.  Once a statement, because each
- * partition of a table calls this function.
- */
-static void
-notice_hnsw_options(const GrnndOptions *opts)
-{
-	static TimestampTz noticed = 0;
-	const char *m = NULL;
-	const char *why = NULL;
-	bool		ef = opts->ef_construction > 0;
-
-	if (opts->m > 0 && opts->degree > 0)
-	{
-		m = "\"m\"";
-		why = "\"degree\" takes precedence over \"m\".";
-	}
-	else if (opts->m > 0 && opts->layout == GRN_KEEP_COMPACT)
-	{
-		m = "\"m\"";
-		why = "\"m\" has no effect with layout \"compact\".";
-	}
-	else if (opts->m > MAX_DEGREE_OF_M / 2)
-		m = psprintf("\"m\" above %d", MAX_DEGREE_OF_M / 2);
-	if ((m != NULL || ef) && noticed != GetCurrentStatementStartTimestamp())
-	{
-		noticed = GetCurrentStatementStartTimestamp();
-		ereport(NOTICE,
-				(errmsg("ignoring hnsw storage parameters: %s%s%s", m != NULL ? m : "",
-						m != NULL && ef ? ", " : "", ef ? "\"ef_construction\"" : ""),
-				 why != NULL ? errdetail("%s", why) : 0,
-				 errhint("\"degree\" and the setting grnnd.ef_search trade speed for recall.")));
-	}
-}
-
-/*
  * The maximum number of neighbors of a record: `degree`, else from m, else the default for these
  * dimensions and columns.  hnsw's own default of m counts as not given, because clients send it
  * unasked.  A larger m never lowers the degree below the default.
@@ -187,11 +150,6 @@ grnnd_options(Datum reloptions, bool validate)
 		{"ef_search", RELOPT_TYPE_INT, offsetof(GrnndOptions, ef_search)},
 		{"target_recall", RELOPT_TYPE_REAL, offsetof(GrnndOptions, target_recall)},
 	};
-	GrnndOptions *opts = (GrnndOptions *)
-		build_reloptions(reloptions, validate, kind, sizeof(GrnndOptions),
-						 tab, lengthof(tab));
 
-	if (validate && opts != NULL)
-		notice_hnsw_options(opts);
-	return (bytea *) opts;
+	return (bytea *) build_reloptions(reloptions, validate, kind, sizeof(GrnndOptions), tab, lengthof(tab));
 }
