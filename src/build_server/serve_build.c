@@ -204,6 +204,7 @@ static void
 put(Served *s, const GrnWireHead *head, const char *bytes)
 {
 	GrnndMapping *map = s->build.map;
+	uint64		end = head->offset + head->bytes;
 	uint64		row_bytes = s->build.row_bytes;
 
 	if (head->segment == GRN_SEG_VECTORS)
@@ -225,8 +226,9 @@ put(Served *s, const GrnWireHead *head, const char *bytes)
 	}
 	else
 		unsound("an unknown segment");
-	grnnd_mapping_grow(map, (GrnSegment) head->segment, head->offset + head->bytes);
-	grnnd_mapping_write(map, (GrnSegment) head->segment, head->offset, bytes, head->bytes);
+	grnnd_mapping_grow(map, (GrnSegment) head->segment, end);
+	grnnd_mapping_populate(map, (GrnSegment) head->segment, head->offset, end);
+	memcpy(map->base[head->segment] + head->offset, bytes, head->bytes);
 }
 
 /* Has the graph built.  Returns the sizes of the result. */

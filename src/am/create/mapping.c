@@ -391,41 +391,6 @@ grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment, uint64 begin, uint
 	}
 }
 
-/*
- * Writes bytes to a segment through its files.  The segment must have room for the bytes.  The
- * process needs no page of its own for this, and the kernel allocates missing pages.  Errors: 53200
- * if memory is short.
- */
-void
-grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset, const char *data,
-					uint64 bytes)
-{
-	uint32		count = pg_atomic_read_u32(&map->extents->count);
-
-	for (uint32 i = 0; i < count; i++)
-	{
-		const GrnndExtent *e = &map->extents->extent[i];
-		uint64		from = Max(offset, e->offset);
-		uint64		to = Min(offset + bytes, e->offset + e->bytes);
-
-		while (e->segment == segment && from < to)
-		{
-			ssize_t		done = pwrite(map->extents->fds[e->file], data + (from - offset), to - from,
-									  (off_t) (e->file_offset + from - e->offset));
-
-			if (done < 0 && errno == EINTR)
-				continue;
-			if (done <= 0)
-				ereport(ERROR,
-						(errcode(e->file != GRNND_FILE_DISK ? ERRCODE_OUT_OF_MEMORY : ERRCODE_IO_ERROR),
-						 errmsg("could not write the %s of an index build: %m",
-								segment_names[segment]),
-						 errhint("Lower %s: memory beyond this setting comes from temporary files.", map->setting)));
-			from += (uint64) done;
-		}
-	}
-}
-
 /* Passes all extents, present and future, to fn.  fn NULL: no function receives future extents. */
 void
 grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg)

@@ -101,8 +101,6 @@ extern PGDLLEXPORT void grnnd_mapping_grow(GrnndMapping *map, GrnSegment segment
 extern PGDLLEXPORT uint64 grnnd_next_piece(uint64 size, uint64 bytes, uint64 max, uint64 memory_left);
 extern PGDLLEXPORT void grnnd_mapping_populate(GrnndMapping *map, GrnSegment segment,
 											   uint64 begin, uint64 end);
-extern PGDLLEXPORT void grnnd_mapping_write(GrnndMapping *map, GrnSegment segment, uint64 offset,
-											const char *data, uint64 bytes);
 extern void grnnd_mapping_listen(GrnndMapping *map, GrnndAnnounceFn fn, void *arg);
 /* Unmaps all segments.  This process reads and writes no byte of the mapping afterwards. */
 extern void grnnd_mapping_unmap(GrnndMapping *map);
