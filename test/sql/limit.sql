@@ -60,7 +60,7 @@ SELECT k, (SELECT count(*) FROM (SELECT id FROM t ORDER BY e <-> o.e LIMIT k) x)
 	(SELECT e, (ARRAY[3, 150, NULL, 0, 700])[id] AS k FROM t WHERE id <= 5 ORDER BY id) o;
 -- ef_search is the limit where the user wants it so, and so is max_scan_tuples
 SET grnnd.iterative_scan = off;
-SELECT rows, pages FROM costs(:'nearest' || ' LIMIT 100') WHERE pages > 120;
+SELECT rows, pages FROM costs(:'nearest' || ' LIMIT 100') WHERE pages > 180;
 RESET grnnd.iterative_scan;
 SET grnnd.max_scan_tuples = 60;
 SELECT rows < 100 AS ended, pages < 150 AS few FROM costs(:'nearest' || ' LIMIT 100');
