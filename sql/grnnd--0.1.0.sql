@@ -281,6 +281,12 @@ CREATE FUNCTION grnnd_stat_reset(index regclass) RETURNS void
 COMMENT ON FUNCTION grnnd_stat_reset(regclass) IS
 	'sets the cumulative statistics of an index to 0, those of pg_stat_user_indexes included';
 
+CREATE FUNCTION grnnd_prewarm(index regclass) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION grnnd_prewarm(regclass) IS
+	'reads an index into shared buffers; returns the number of pages';
+
 CREATE FUNCTION grnnd_devices(OUT device integer, OUT name text, OUT capability text,
 	OUT memory_bytes bigint, OUT free_bytes bigint, OUT problem text)
 	RETURNS SETOF record

@@ -1,5 +1,5 @@
 /*
- * estimate.c - grnnd_build_estimate(): memory and pages of a CREATE INDEX with the present
+ * estimate.c - grnnd_build_estimate(): memory, pages and seconds of a CREATE INDEX with the present
  * settings.
  *
  * The estimate calls the functions that plan memory and pages of a build, for the number of rows
@@ -37,6 +37,12 @@
 /* Pages of the sample, and vectors examined on each page. */
 #define SAMPLE_PAGES 64
 #define VECTORS_PER_PAGE 4
+
+/* Bytes of rows, index and WAL in a second, about, on fast disks (test/bench/build/results.md). */
+#define BYTES_PER_SECOND 1e9
+
+/* Bytes of WAL for a page: its image, and its share of the record. */
+#define WAL_PAGE_BYTES (BLCKSZ + 40)
 
 typedef struct Estimate
 {
@@ -312,7 +318,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 
 /* Fills the result columns for a table with rows. */
 static void
-estimate(Estimate *e, GrnForm exact, uint64 rows, Datum *values)
+estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 {
 	static const char *const devices[] = {[GRN_DEVICE_AUTO] = "auto",[GRN_DEVICE_GPU] = "gpu",[GRN_DEVICE_CPU] = "cpu"};
 	GrnndBuild *b = &e->build;
@@ -338,8 +344,11 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, Datum *values)
 	values[0] = Int64GetDatum((int64) rows);
 	values[2] = CStringGetTextDatum(devices[b->spec.device]);
 	values[3] = Int64GetDatum((int64) (pages * BLCKSZ));
-	values[4] = Int64GetDatum((int64) segments.memory);
-	values[5] = Int64GetDatum((int64) segments.disk);
+	values[4] = Int64GetDatum((int64) (wal ? pages * WAL_PAGE_BYTES : 0));
+	values[5] = Int64GetDatum((int64) segments.memory);
+	values[6] = Int64GetDatum((int64) segments.disk);
+	values[7] = Float8GetDatum(grnnd_graph_seconds(b, (double) rows) +
+							   (double) (rows * b->row_bytes + pages * BLCKSZ * (wal ? 2 : 1)) / BYTES_PER_SECOND);
 }
 
 /* The words that the longest sampled row needs. */
@@ -357,8 +366,8 @@ PG_FUNCTION_INFO_V1(grnnd_build_estimate);
 Datum
 grnnd_build_estimate(PG_FUNCTION_ARGS)
 {
-	Datum		values[6] = {0};	/* the function's columns */
-	bool		nulls[6] = {false};
+	Datum		values[8] = {0};	/* the function's columns */
+	bool		nulls[8] = {false};
 	TupleDesc	tupdesc;
 	Relation	table;
 	GrnndOptions *options;
@@ -393,8 +402,9 @@ grnnd_build_estimate(PG_FUNCTION_ARGS)
 	rows = rint(rows * e->vectors / Max(e->rows, 1));
 	values[1] = Int32GetDatum((int32) e->build.column_dim);
 	nulls[2] = rows < 1;
+	values[7] = Float8GetDatum(0);
 	if (rows >= 1)
-		estimate(e, exact, (uint64) rows, values);
+		estimate(e, exact, (uint64) rows, RelationNeedsWAL(table) && XLogIsNeeded(), values);
 	relation_close(table, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }

@@ -4,7 +4,8 @@
 CREATE FUNCTION grnnd_build_estimate(table_name regclass, column_name name,
 	opclass text DEFAULT NULL, options text[] DEFAULT NULL, filter_columns name[] DEFAULT NULL,
 	OUT rows bigint, OUT dimensions integer, OUT device text,
-	OUT index_bytes bigint, OUT memory_bytes bigint, OUT temp_bytes bigint)
+	OUT index_bytes bigint, OUT wal_bytes bigint, OUT memory_bytes bigint,
+	OUT temp_bytes bigint, OUT seconds double precision)
 	RETURNS record
 	AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 

@@ -72,6 +72,7 @@ SELECT state FROM grnnd_codes('late');
 SELECT grnnd_fit('late');
 SELECT grnnd_check('late');
 SELECT recall FROM grnnd_recall('late');
+SELECT grnnd_prewarm('late') > 0 AS read;
 SET ROLE stats_reader;
 SELECT grnnd_fit('late');
 RESET ROLE;

@@ -23,6 +23,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q(
 grnnd.build_device = cpu
 grnnd.build_threads = 2
+wal_level = replica
 autovacuum = off
 log_temp_files = 0
 max_parallel_maintenance_workers = 0
@@ -49,6 +50,8 @@ $node->safe_psql('postgres', qq(
 	INSERT INTO filtered SELECT id, id % 7, date '2026-01-01' + id % 400,
 		ARRAY['a' || id % 50, 'b' || id % 900], 'label ' || id % 30, subvector(e, 1, 128) FROM plain;
 	ANALYZE plain, short, filtered));	# toasted and bytes are left without statistics
+# their rows are read once, because the first reading writes WAL for hints
+$node->safe_psql('postgres', "SELECT sum(length(e::text)) FROM $_") for qw(plain toasted short bytes filtered);
 
 sub within
 {
@@ -70,17 +73,21 @@ for my $case (
 	my $keys = "e $opclass" . ($columns && ", $columns");
 	my $set = "SET maintenance_work_mem = '$memory';";
 	my %estimate;
-	@estimate{qw(rows dimensions device index memory temp)} =
+	@estimate{qw(rows dimensions device index wal memory temp seconds)} =
 	  split /\|/, $node->safe_psql('postgres', "$set SELECT * FROM " .
 		"grnnd_build_estimate('$table', 'e', '$opclass', '{t1=1,t2=1}', '{$columns}')");
 	within($estimate{rows}, 20000, 0.05, "$table: rows");
 	is($estimate{dimensions}, $table =~ /plain|toasted/ ? 384 : 128, "$table: dimensions");
 	is($estimate{device}, 'cpu', "$table: device");
+	cmp_ok($estimate{seconds}, '>', 0.01, "$table: $estimate{seconds} seconds");
 
 	my $logged = -s $node->logfile;
 	my $stderr;
+	my $before = $node->safe_psql('postgres', 'CHECKPOINT; SELECT pg_current_wal_insert_lsn()');
 	$node->psql('postgres', "$set SET client_min_messages = debug1; " .
 		"CREATE INDEX i ON $table USING grnnd ($keys) WITH ($options)", stderr => \$stderr);
+	within($estimate{wal}, $node->safe_psql('postgres',
+		"SELECT pg_current_wal_insert_lsn() - '$before'::pg_lsn"), $share, "$table: WAL");
 	within($estimate{index}, $node->safe_psql('postgres', q(SELECT pg_relation_size('i'))), $share,
 		"$table: size of the index");
 	my ($used) = $stderr =~ /memory (\d+), temporary file/;

@@ -191,6 +191,9 @@ ranked('after a crash', 0.9, 't');
 sound($node, 't_idx', 'crashed');
 missing($node, 't', 'crashed');
 $node->wait_for_catchup($standby);
+my $all = q{SELECT grnnd_prewarm('t_idx') > 0};
+is(number($node, $all), 't', 'the index is in memory');
+is(number($standby, $all), 't', 'and on the standby');
 my $answers = q(
 	SET enable_seqscan = off; SET enable_sort = off;
 	SELECT q.id, array_agg(x.id) FROM queries q,

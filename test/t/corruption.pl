@@ -114,7 +114,8 @@ for my $bit (0, 31)
 {
 	change_meta(\$sound, 676, pack 'L', 1 << $bit);
 	damaged("unknown feature $bit", 0, '', '0A000', $refused);
-	for my $sql ("INSERT INTO t VALUES (0, '$q')", 'VACUUM t', q(SELECT * FROM grnnd_check('t_e')), q(SELECT grnnd_fit('t_e')))
+	for my $sql ("INSERT INTO t VALUES (0, '$q')", 'VACUUM t', q(SELECT * FROM grnnd_check('t_e')), q(SELECT grnnd_fit('t_e')),
+		q(SELECT grnnd_prewarm('t_e')))
 	{
 		fails($sql, '0A000', $refused, "unknown feature $bit: $sql");
 	}
@@ -270,6 +271,7 @@ sub damaged_copies
 			INSERT INTO c$i SELECT 5000 + id, kind, v FROM $of WHERE id <= 5;
 			SELECT count(*) FROM grnnd_check('c${i}_idx');
 			SELECT count(*) FROM grnnd_stats('c${i}_idx');
+			SELECT grnnd_prewarm('c${i}_idx');
 			DELETE FROM c$i WHERE id % 3 = 0;
 			VACUUM c$i;
 			SELECT count(*) FROM grnnd_check('c${i}_idx', true);), on_error_stop => 0);

@@ -44,13 +44,15 @@ SKIP:
 	isnt($node->safe_psql('postgres', 'SELECT problem FROM grnnd_devices()'), '', 'grnnd_devices() says so, too');
 }
 
-# ---- what a restart has put out of memory ----
+# ---- grnnd_prewarm(): what a restart has put out of memory ----
 
-# Pages of the index that ten queries read from disk, after a restart.
+# Pages of the index that ten queries read from disk, after a restart and `$warm`.
 sub missed
 {
+	my ($warm) = @_;
 	my $count = q(SELECT idx_blks_read FROM pg_statio_user_indexes WHERE indexrelname = 't_e');
 	$node->restart;
+	$node->safe_psql('postgres', "$warm; SELECT pg_stat_force_next_flush()") if $warm;
 	my $before = $node->safe_psql('postgres', $count);
 	$node->safe_psql('postgres', 'SET enable_seqscan = off;'
 		. join('', map { "SELECT id FROM t ORDER BY e <-> (SELECT e FROM t WHERE id = $_ * 1000) LIMIT 10;" } 1 .. 10)
@@ -58,9 +60,17 @@ sub missed
 	return $node->safe_psql('postgres', $count) - $before;
 }
 $node->append_conf('postgresql.conf', "shared_buffers = 16MB\n");
-cmp_ok(missed(), '>', 0, 'queries read pages after a restart');
+cmp_ok(missed(''), '>', 0, 'queries read pages after a restart');
 cmp_ok($node->safe_psql('postgres', q(SELECT graph_scans FROM grnnd_stat_indexes WHERE indexrelname = 't_e')), '>=', 10,
 	'cumulative statistics outlive a restart');
+is(missed(q(SELECT grnnd_prewarm('t_e'))), 0, 'all pages: none');
+is($node->safe_psql('postgres', q(SELECT grnnd_prewarm('t_e') = pg_relation_size('t_e') / 8192)), 't', 'it says how many it reads');
+my $err;
+$node->psql('postgres', q(\set VERBOSITY verbose
+	SELECT grnnd_prewarm('pg_class')), stderr => \$err);
+like($err, qr/ERROR:  42809/, 'other relations are refused');
+$node->psql('postgres', "\\set VERBOSITY verbose\nSELECT grnnd_prewarm(to_regclass('nothing'))", stderr => \$err);
+like($err, qr/22004: index must not be null/, 'and NULL');
 
 # ---- the builder of a package with GPU kernels, beside that of the one without ----
 

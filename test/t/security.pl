@@ -32,7 +32,9 @@ $node->safe_psql('postgres', q(
 	INSERT INTO t SELECT i, ARRAY[i, i % 7, i % 11]::vector FROM generate_series(1, 300) i;
 	CREATE INDEX t_v ON t USING grnnd (v);
 	CREATE INDEX t_hnsw ON t USING hnsw (v vector_l2_ops);
-	GRANT SELECT ON t TO weak));
+	GRANT SELECT ON t TO weak;
+	CREATE TABLE closed (v vector(3));
+	CREATE INDEX closed_v ON closed USING grnnd (v)));
 
 # Runs statements in one session, as a role or as the superuser (''); returns the SQLSTATEs of
 # their errors and warnings, and the output.
@@ -65,6 +67,7 @@ for my $sql (
 	q(SELECT * FROM grnnd_stats('t_v')),
 	q(SELECT grnnd_fit('t_v')),
 	q(SELECT grnnd_stat_reset('t_v')),
+	q(SELECT grnnd_prewarm('closed_v')),
 	q(SELECT * FROM grnnd_codes('t_v')),
 	q(SELECT * FROM grnnd_build_estimate('t', 'v')),
 	q(SELECT * FROM grnnd_devices()),

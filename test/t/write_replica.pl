@@ -78,7 +78,7 @@ $primary->safe_psql('postgres', q(
 	CREATE UNLOGGED TABLE unlogged AS SELECT * FROM t;
 	CREATE INDEX unlogged_idx ON unlogged USING grnnd (v)));
 $primary->wait_for_catchup($standby);
-for my $ask ((map { "grnnd_$_('unlogged_idx')" } qw(check codes recall stats)),
+for my $ask ((map { "grnnd_$_('unlogged_idx')" } qw(check codes recall stats prewarm)),
 	"grnnd_build_estimate('unlogged', 'v')", "grnnd_graph('unlogged', 'v')")
 {
 	$standby->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT $ask", stderr => \my $err);

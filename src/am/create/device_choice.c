@@ -14,6 +14,8 @@
  * (test/bench/decisions.md).
  */
 #define GPU_START_SECONDS 0.35
+#define CPU_ALL 2				/* time of graph, codes, connecting and recall together, as a
+								 * multiple of the graph's */
 #define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* for the projection, once, on a single core */
 
 /*
@@ -57,6 +59,12 @@ grnnd_choose_device(GrnndBuild *build, double rows)
 {
 	if (build->spec.device == GRN_DEVICE_AUTO && !grnnd_worth_gpu(build, rows))
 		build->spec.device = GRN_DEVICE_CPU;
+}
+
+double
+grnnd_graph_seconds(const GrnndBuild *build, double rows)
+{
+	return build->spec.device == GRN_DEVICE_GPU ? GPU_START_SECONDS : CPU_ALL * cpu_seconds(build, rows);
 }
 
 void

@@ -39,7 +39,7 @@ grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
 
 /*
  * The buffer that probably has a block, or InvalidBuffer.  Pages that were read in order into
- * empty or old buffers, for example by pg_prewarm, are mostly in consecutive buffers.  So one
+ * empty or old buffers, for example by grnnd_prewarm(), are mostly in consecutive buffers.  So one
  * hint serves a run of blocks.
  */
 static inline Buffer

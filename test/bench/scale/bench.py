@@ -210,10 +210,11 @@ class Bench:
     def estimate(self, r):
         since = time.time()
         out, log = self.server.sql(f"SET client_min_messages = debug1; {self.args.set} SELECT device, index_bytes, memory_bytes, "
-                                   "temp_bytes FROM grnnd_build_estimate('items', 'v', "
+                                   "temp_bytes, seconds FROM grnnd_build_estimate('items', 'v', "
                                    f"'{self.args.type}_l2_ops', '{{{r['with'].replace(' ', '')}}}')")
         part = out.splitlines()[-1].split("|")
-        r["estimate"] = {"device": part[0], "index": int(part[1]), "memory": int(part[2]), "temporary": int(part[3])}
+        r["estimate"] = {"device": part[0], "index": int(part[1]), "memory": int(part[2]), "temporary": int(part[3]),
+                         "seconds": float(part[4])}
         said = "; ".join(x.partition("DEBUG:  ")[2] for x in log.splitlines() if "DEBUG:  grnnd" in x)
         say(f"estimated in {time.time() - since:.1f} s: {r['estimate']} {said}")
 
@@ -257,8 +258,8 @@ class Bench:
         # as after a restart: what prewarming reads lies in shared buffers in the order of the index
         server.restart()
         since = time.time()
-        server.sql("CREATE EXTENSION IF NOT EXISTS pg_prewarm; SELECT pg_prewarm('i')")
-        say(f"pg_prewarm: {time.time() - since:.1f} s")
+        server.sql("SELECT grnnd_prewarm('i')")
+        say(f"grnnd_prewarm: {time.time() - since:.1f} s")
         r["recall"], r["rates"] = {}, {}
         for ef in args.widths:
             if self.left() < 20:
@@ -405,7 +406,7 @@ class Bench:
             return
         out = [f"# {self.args.type}({self.dim}) on one host", "", machine() + f"; {self.args.workers} workers, maintenance_work_mem "
                f"{self.args.memory}, shared_buffers {self.args.shared_buffers}, wal_level = minimal", ""]
-        table = ["rows", "WITH", "COPY s", "rows/s", "CREATE INDEX s", "us a row", "times the first", "processor, us a row", "phases", "index GB",
+        table = ["rows", "WITH", "COPY s", "rows/s", "CREATE INDEX s", "us a row", "times the first", "processor, us a row", "estimated s", "phases", "index GB",
                  "bound s", "times the bound"]
         out += ["| " + " | ".join(table) + " |", "|" + "---|" * len(table)]
         first = done[0]["seconds"] / done[0]["rows"]
@@ -416,6 +417,7 @@ class Bench:
             out.append("| " + " | ".join([
                 f"{r['rows']:,}", r["with"], f"{r['copy']:.1f} of {r['copied']:,}", f"{r['copied'] / r['copy']:,.0f}", f"{r['seconds']:.2f}",
                 f"{each * 1e6:.3f}", f"{each / first:.2f}", f"{r['watch']['processor'] / r['rows'] * 1e6:.2f}",
+                f"{r['estimate']['seconds']:.1f}",
                 ", ".join(f"{k} {v:.2f}" for k, v in r["phases"].items()), f"{r['index'] / 1e9:.2f}",
                 f"{bound:.1f} (graph {graph:.1f}, scan {r['scan']:.1f}, {r['disk'] / 1e6:,.0f} MB/s)",
                 f"{r['seconds'] / bound:.2f}"]) + " |")
@@ -454,6 +456,7 @@ class Bench:
         figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
         x = [r["rows"] for r in done]
         left.plot(x, [r["seconds"] for r in done], "o-", color="black", label="CREATE INDEX")
+        left.plot(x, [r["estimate"]["seconds"] for r in done], ":", color="gray", label="estimated")
         for phase in done[-1]["phases"]:
             left.plot(x, [max(r["phases"].get(phase, 0), 1e-3) for r in done], ".-", label=phase)
         left.set_ylabel("seconds")
