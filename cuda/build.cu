@@ -43,9 +43,7 @@ project(Build &b)
 						plan.tuning.seed,
 						gpu->d_arena + plan.scratch};
 	uint32_t	most =
-		   plan.tuning.digest_dims
-			   ? plan.digest_dims
-			   : most_digest_dims(gpu->dim, b.digests.format, gpu->options.few_directions);
+		most_digest_dims(gpu->dim, b.digests.format, gpu->options.few_directions);
 	Projection projection;
 	auto	   more_space = [&](uint8_t **d_space) -> cudaError_t
 	{
@@ -76,7 +74,7 @@ convert(Build &b)
 			  gpu->options.rows == GRN_GPU_BIT_DIGESTS;
 	if (gpu->options.rows != GRN_GPU_FLOATS)
 		/* the caller has passed digests */;
-	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8 && !t.no_integer)
+	else if (gpu->dim <= PROJECTED_DIMS && t.format == ROWS_S8)
 	{
 		int	 other = 1;
 		int *d_other = (int *) (gpu->d_arena + plan.flag);
@@ -216,7 +214,7 @@ finish(Build &b)
 		return launch_rename(gpu->device, b.digests.n, plan.degree,
 							 (uint32_t *) (gpu->d_arena + plan.members), b.d_counts,
 							 b.d_ids);
-	if (!b.exact && plan.tuning.exact_order)
+	if (!b.exact)
 		GRN_TRY(launch_exact_order(gpu->device, gpu->d_rows, b.digests.n, gpu->dim,
 								   plan.degree, b.d_order, b.d_ids, b.d_counts));
 	return cudaSuccess;

@@ -222,10 +222,7 @@ struct Tuning
 	float	 rho;		   /* the paper's rho: share of a pool that gets reverse edges */
 	uint32_t fill;		   /* reverse edges fill lists up to this length, at most the
 						    * degree */
-	uint32_t digest_dims;  /* dimensions of digests; 0: chosen by the rows */
 	uint32_t format;	   /* RowFormat */
-	uint32_t no_integer;   /* 1: rows of integers are projected like all rows */
-	uint32_t exact_order;  /* 1: lists are sorted by the distances of the caller's rows */
 	uint64_t seed;
 };
 

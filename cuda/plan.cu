@@ -66,7 +66,6 @@ tuning_for(const GrnGraphParams *given, uint32_t dim, uint64_t n)
 	t.keep = p.r < MAX_POOL ? p.r : MAX_POOL;
 	t.pool = t.keep < WARP ? WARP : t.keep;
 	t.rho = p.rho < 1.0f ? p.rho : 1.0f;
-	t.exact_order = 1;
 	t.seed = p.seed;
 	return t;
 }
@@ -125,7 +124,6 @@ make_plan(const GrnGpu *gpu, const GrnGraphParams *given, const GrnGpuOptions *o
 		t.format = ROWS_B1;
 	plan.counts = take(n);
 	plan.digest_dims = t.format == ROWS_B1				  ? bit_digest_dims(dim)
-					   : t.digest_dims					  ? t.digest_dims
 					   : size == DIGESTS_MORE			  ? MORE_DIMS
 					   : digested && options->digest_dims ? options->digest_dims
 														  : digest_dims_of(dim);

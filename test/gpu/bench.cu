@@ -314,8 +314,8 @@ tune(Tuning &t, const std::string &name, double v)
 		uint32_t   *at;
 	}			fields[] = {
 		{"inbox", &t.inbox}, {"bins", &t.bins}, {"window", &t.window}, {"first", &t.first},
-		{"pool", &t.pool}, {"keep", &t.keep}, {"dims", &t.digest_dims}, {"format", &t.format},
-		{"nointeger", &t.no_integer}, {"exact", &t.exact_order}, {"random", &t.random_edges}, {"fill", &t.fill},
+		{"pool", &t.pool}, {"keep", &t.keep}, {"format", &t.format},
+		{"random", &t.random_edges}, {"fill", &t.fill},
 	};
 
 	for (auto &f : fields)
