@@ -32,6 +32,15 @@
  */
 #define FEW_LINKS 14
 
+/*
+ * Width of an insert's search: EF_PER_DEGREE times the degree, and at least MIN_INSERT_EF. 12,000
+ * SIFT rows, half inserted, recall at ef 40 and time of an insert: .9895 and 262 us at twice the
+ * degree, .9903 and 365 us at four times, .9901 and 560 us at eight times. 80,000 sentences, degree
+ * 28: .942 at three times, .944 at four, .945 at five.
+ */
+#define EF_PER_DEGREE 4
+#define MIN_INSERT_EF 64
+
 /* Inner products of sparse rows have no zero that a share could refer to. */
 static float
 rule_slack(const GrnndIndex *ix)
@@ -153,6 +162,12 @@ struct GrnndNear
 	uint32		from[MOST_EVICTED];
 	uint32		to[MOST_EVICTED];
 };
+
+uint32
+grnnd_insert_ef(const GrnndIndex *ix)
+{
+	return Max(MIN_INSERT_EF, EF_PER_DEGREE * ix->layout.degree);
+}
 
 GrnndNear *
 grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEntries *entries)

@@ -21,14 +21,6 @@
 #include "store/prune.h"
 
 /*
- * Width of an insert's search: EF_PER_DEGREE times the degree, and at least MIN_INSERT_EF. 12,000
- * SIFT rows, half inserted, recall at ef 40 and time of an insert: .9895 and 262 us at twice the
- * degree, .9903 and 365 us at four times, .9901 and 560 us at eight times. 80,000 sentences, degree
- * 28: .942 at three times, .944 at four, .945 at five.
- */
-#define EF_PER_DEGREE 4
-#define MIN_INSERT_EF 64
-/*
  * Inner product: a row longer than the typical row by this factor is long, and a second search
  * gives the row links from shorter rows. 12,000 sentences times log-normal lengths, three quarters
  * deleted and inserted again, recall at ef 40: .979 without the second search, .988 at 1.1 to 2; at
@@ -328,12 +320,6 @@ add_to_identical(Insert *in, GrnSearch *search, uint32 nfound)
 
 /* ---- the insert itself ---- */
 
-static uint32
-insert_ef(const GrnndIndex *ix)
-{
-	return Max(MIN_INSERT_EF, EF_PER_DEGREE * ix->layout.degree);
-}
-
 /*
  * Takes back a written node to which no neighbor links, so that the row can be inserted again.
  * Returns false if the node has got another TID or another list, because other nodes may then rely
@@ -416,26 +402,18 @@ survey_runs(const Insert *in)
 static void
 link_anew(Insert *in)
 {
-	const GrnndIndex *ix = in->ix;
-	GrnndShares shares = grnnd_shares(ix);
 	int			attempts = 0;
 
 	for (bool linked = false; !linked;)
 	{
-		GrnndEntries *entries = grnnd_get_entries(in->index, ix);
-		GrnndNear  *near = grnnd_find_near(&in->store, &in->p, insert_ef(ix), entries);
-		GrnndList	list;
-		GrnndLinkPlan plan = {.near = near, .from = list.ids, .chosen = &list, .shares = &shares,
-			.by_self = survey_runs(in)};
+		GrnndEntries *entries = grnnd_get_entries(in->index, in->ix);
+		bool		alone;
 
 		CHECK_FOR_INTERRUPTS();
 		if (++attempts == MAX_ATTEMPTS)
 			grnnd_corrupt(in->index, in->ix->meta.entry_block, "no node takes an edge to a row");
-		grnnd_choose_neighbors(near, in->id, &shares, &list);
-		plan.nfrom = plan.nchosen = list.count;
-		linked = list.count == 0 ? become_first(in, entries)
-			: grnnd_link_node(in->index, ix, &plan, in->id, in->rec->version);
-		grnnd_near_end(near);
+		linked = grnnd_link_anew(&in->store, &in->p, entries, in->id, in->rec->version, survey_runs(in), &alone) ||
+			(alone && become_first(in, entries));
 	}
 }
 
@@ -454,7 +432,7 @@ insert_first(Insert *in)
 	grnnd_test_point("insert-first");
 	grnnd_lock(in->index, GRNND_FIRST_LOCK, ExclusiveLock);
 	entries = grnnd_get_entries(in->index, in->ix);
-	near = grnnd_find_near(&in->store, &in->p, insert_ef(in->ix), entries);
+	near = grnnd_find_near(&in->store, &in->p, grnnd_insert_ef(in->ix), entries);
 	(void) grnnd_near_search(near, &nfound);
 	grnnd_near_end(near);
 	if (nfound == 0)
@@ -509,7 +487,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	for (uint32 i = 0; i < ix->meta.dim; i++)
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, 0, &p);
-	near = grnnd_find_near(&in->store, &p, insert_ef(ix), entries);
+	near = grnnd_find_near(&in->store, &p, grnnd_insert_ef(ix), entries);
 	grnnd_choose_neighbors(near, GRN_INVALID_ID, &shares, &shorter);
 	grnnd_near_end(near);
 	for (uint32 i = 0; i < shorter.near; i++)
@@ -709,7 +687,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 	{
 		int			attempts = 0;
 
-		while (!insert_once(in, insert_ef(in->ix), false))
+		while (!insert_once(in, grnnd_insert_ef(in->ix), false))
 		{
 			CHECK_FOR_INTERRUPTS();
 			if (++attempts == MAX_ATTEMPTS)

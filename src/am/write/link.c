@@ -499,3 +499,23 @@ grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 	link->version = version;
 	return add_planned(link) && grnnd_make_links(link, id, version) > 0;
 }
+
+bool
+grnnd_link_anew(GrnndStore *store, const GrnndPoint *p, const GrnndEntries *entries, uint32 id,
+				uint16 version, bool by_self, bool *alone)
+{
+	const GrnndIndex *ix = store->ix;
+	GrnndShares shares = grnnd_shares(ix);
+	GrnndNear  *near = grnnd_find_near(store, p, grnnd_insert_ef(ix), entries);
+	GrnndList	list;
+	GrnndLinkPlan plan = {.near = near, .from = list.ids, .chosen = &list, .shares = &shares,
+		.by_self = by_self};
+	bool		linked;
+
+	grnnd_choose_neighbors(near, id, &shares, &list);
+	plan.nfrom = plan.nchosen = list.count;
+	*alone = list.count == 0;
+	linked = !*alone && grnnd_link_node(store->index, ix, &plan, id, version);
+	grnnd_near_end(near);
+	return linked;
+}

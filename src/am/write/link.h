@@ -44,6 +44,8 @@ extern void grnnd_make_point(const GrnndIndex *ix, float *x, float error, GrnndP
  */
 typedef struct GrnndNear GrnndNear;
 
+/* The width of an insert's search. */
+extern uint32 grnnd_insert_ef(const GrnndIndex *ix);
 /*
  * Searches for live nodes near p. The search visits few dead nodes, so live nodes behind dead nodes
  * may be missed, but if an entry point lives, the search finds a live node. ef = 0: no search,
@@ -140,6 +142,14 @@ extern uint32 grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
 /* Does both for an existing node, which gets edges to plan->chosen as far as it has room. */
 extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
 							uint32 id, uint16 version);
+
+/*
+ * Searches for neighbors of an existing node, whose point is p, as an insert does, and links the
+ * node to these neighbors.  by_self: see GrnndLinkPlan.  Returns false if no neighbor has an edge
+ * to the node; alone: the search has found no other node.
+ */
+extern bool grnnd_link_anew(GrnndStore *store, const GrnndPoint *p, const GrnndEntries *entries,
+							uint32 id, uint16 version, bool by_self, bool *alone);
 
 /*
  * entry_points.c: changes of entry points by inserts, and for the longest rows. (Vacuum replaces

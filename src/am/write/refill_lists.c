@@ -6,7 +6,6 @@
 
 #include <float.h>
 
-#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "am/index/index.h"
@@ -14,29 +13,11 @@
 #include "store/prune.h"
 
 /*
- * Live neighbors remembered of each dead node: as memory allows, or none below this number.  Recall
- * and visits are the same with half and twice (12,000 sentences and image patches, a third
- * inserted, three quarters deleted).
- */
-#define MIN_REMEMBERED 4
-/*
  * The most candidates for the room in one list.  Measured on 12,000 sentences in layout compact
  * of which three quarters were deleted, as recall at ef 40 and time of vacuum for each deleted
  * row: .973 and 57 us with 32, .978 and 81 us with 64, .980 and 88 us with 128 and 256.
  */
 #define MAX_CANDIDATES 256
-/* The live neighbors of the dead nodes, in memory. */
-typedef struct Remembered
-{
-	uint32		ndead;
-	uint32		width;			/* neighbors of each dead node; 0: not in memory */
-	uint32	   *dead;			/* [ndead] sorted */
-	uint8	   *counts;			/* [ndead] */
-	uint32	   *ids;			/* [ndead][width] */
-	GrnFactor  *factors;		/* [ndead][width] */
-	uint8_t    *codes;			/* [ndead][width][code_bytes] */
-	uint8_t    *sigs;			/* [ndead][width][sig_bytes] */
-} Remembered;
 
 /* Candidates for one node's list; the first `fixed` are neighbors that stay. */
 typedef struct Candidates
@@ -55,74 +36,10 @@ struct GrnndRefill
 {
 	GrnndVacuum *v;
 	GrnndStore *store;
-	Remembered	dead;
 	Candidates	c;
 	GrnRecord  *rec;			/* a record read temporarily */
 	void	   *workspace;		/* for grn_prune() */
 };
-
-/* ---- dead nodes' neighbors ---- */
-
-static void
-remember_dead(GrnndRefill *f)
-{
-	GrnndVacuum *v = f->v;
-	const GrnLayout *l = &f->v->ix->layout;
-	Remembered *d = &f->dead;
-	Size		memory = v->memory.limit;
-	Size		each = sizeof(uint32) + l->sig_bytes +
-		(l->code_bytes > 0 ? sizeof(GrnFactor) + l->code_bytes : 0);
-	Size		fixed = (Size) v->dead.count * (sizeof(uint32) + 1);
-	uint32		at = 0;
-
-	if (memory > fixed)
-		d->width = Min((memory - fixed) / (each * v->dead.count), l->degree);
-	if (d->width < MIN_REMEMBERED)
-	{
-		d->width = 0;
-		return;
-	}
-	d->dead = palloc_extended((Size) v->dead.count * sizeof(uint32), MCXT_ALLOC_HUGE);
-	d->counts = palloc_extended(v->dead.count, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	d->ids = palloc_extended((Size) v->dead.count * d->width * sizeof(uint32),
-							 MCXT_ALLOC_HUGE);
-	if (l->code_bytes > 0)
-	{
-		d->factors = palloc_extended((Size) v->dead.count * d->width * sizeof(GrnFactor),
-									 MCXT_ALLOC_HUGE);
-		d->codes = palloc_extended((Size) v->dead.count * d->width * l->code_bytes,
-								   MCXT_ALLOC_HUGE);
-	}
-	d->sigs = palloc_extended((Size) v->dead.count * d->width * l->sig_bytes + 1,
-							  MCXT_ALLOC_HUGE);
-	for (uint32 id = grnnd_set_next(&v->dead, 0); id != GRN_INVALID_ID;
-		 id = grnnd_set_next(&v->dead, id + 1))
-	{
-		Size		base = (Size) at * d->width;
-
-		grnnd_delay_point();
-		grnnd_copy_record(v->index, f->v->ix, id, f->rec, v->strategy);
-		d->dead[at] = id;
-		for (uint32 i = 0; i < f->rec->count && d->counts[at] < d->width; i++)
-		{
-			GrnEdge		edge = grn_get_edge(l, f->rec, i);
-			Size		to = base + d->counts[at];
-
-			if (grnnd_set_has(&v->dead, edge.id))
-				continue;
-			d->ids[to] = edge.id;
-			if (l->code_bytes > 0)
-			{
-				d->factors[to] = edge.factor;
-				memcpy(d->codes + to * l->code_bytes, edge.code, l->code_bytes);
-			}
-			memcpy(d->sigs + to * l->sig_bytes, edge.sig, l->sig_bytes);
-			d->counts[at]++;
-		}
-		at++;
-	}
-	d->ndead = at;
-}
 
 GrnndRefill *
 grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
@@ -138,7 +55,6 @@ grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store)
 	f->c.sigs = palloc((Size) most * v->ix->layout.sig_bytes + 1);
 	if (!grn_has_codes(&v->ix->codec))
 		f->c.rows = palloc_extended((Size) most * v->ix->meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
-	remember_dead(f);
 	return f;
 }
 
@@ -163,66 +79,15 @@ add_candidate(GrnndRefill *f, const GrnEdge *edge)
 	c->count++;
 }
 
-/* The number of a dead node among those remembered; their count if the node is not among them. */
-static uint32
-dead_number(const Remembered *dead, uint32 d)
-{
-	uint32		low = 0;
-	uint32		high = dead->ndead;
-
-	while (low < high)
-	{
-		uint32		mid = (low + high) / 2;
-
-		if (dead->dead[mid] < d)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < dead->ndead && dead->dead[low] == d ? low : dead->ndead;
-}
-
-static GrnEdge
-remembered_edge(const GrnndRefill *f, uint32 at, uint32 i)
-{
-	const GrnLayout *l = &f->v->ix->layout;
-	const Remembered *dead = &f->dead;
-	Size		number = (Size) at * dead->width + i;
-	GrnEdge		edge = {.id = dead->ids[number], .sig = dead->sigs + number * l->sig_bytes};
-
-	if (l->code_bytes > 0)
-	{
-		edge.factor = dead->factors[number];
-		edge.code = dead->codes + number * l->code_bytes;
-	}
-	return edge;
-}
-
 /* Adds the live neighbors of dead node d, except self. */
 static void
 add_neighbors_of(GrnndRefill *f, uint32 d, uint32 self)
 {
-	const GrnLayout *l = &f->v->ix->layout;
-	const Remembered *dead = &f->dead;
-	uint32		at = 0;
-	uint32		count;
-
-	if (dead->width > 0)
+	if (grnnd_copy_record(f->v->index, f->v->ix, d, f->rec, f->v->strategy) != GRN_DEAD)
+		return;
+	for (uint32 i = 0; i < f->rec->count; i++)
 	{
-		at = dead_number(dead, d);
-		if (at == dead->ndead)
-			return;
-		count = dead->counts[at];
-	}
-	else
-	{
-		if (grnnd_copy_record(f->v->index, f->v->ix, d, f->rec, f->v->strategy) != GRN_DEAD)
-			return;
-		count = f->rec->count;
-	}
-	for (uint32 i = 0; i < count; i++)
-	{
-		GrnEdge		edge = dead->width > 0 ? remembered_edge(f, at, i) : grn_get_edge(l, f->rec, i);
+		GrnEdge		edge = grn_get_edge(&f->v->ix->layout, f->rec, i);
 
 		if (edge.id != self && !grnnd_set_has(&f->v->dead, edge.id))
 			add_candidate(f, &edge);
@@ -284,7 +149,7 @@ load_candidates(GrnndRefill *f, uint32 self)
 }
 
 void
-grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fixed)
+grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, bool fill, GrnRecord *fixed)
 {
 	const GrnLayout *l = &f->v->ix->layout;
 	Candidates *c = &f->c;
@@ -307,7 +172,7 @@ grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, GrnRecord *fi
 	if (grn_has_codes(&f->v->ix->codec))
 		grn_code_query_from_code(&f->v->ix->codec, GRN_REC_PTR(rec, l->off_code), rec->factor, &query);
 	c->fixed = c->count;
-	for (uint32 i = 0; i < rec->count; i++)
+	for (uint32 i = 0; fill && i < rec->count; i++)
 		if (grnnd_set_has(&f->v->dead, ids[i]))
 			add_neighbors_of(f, ids[i], id);
 

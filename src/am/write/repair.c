@@ -4,7 +4,7 @@
  * First every live node is made reachable over live nodes alone, by new edges: before any node dies
  * (grnnd_prepare), and again for later changes (connect_all). Then a pass over all pages
  * drops the edges to dead nodes and fills the free room from the dead nodes' own neighbors
- * (fix_page). Nodes that still have few neighbors search for new neighbors (enrich). In this
+ * (fix_page). Nodes left with few live neighbors search for new neighbors instead (enrich). In this
  * order an interruption leaves every row reachable.
  */
 #include "am/write/vacuum.h"
@@ -25,12 +25,6 @@
  * deleted).
  */
 #define MAX_FROM 4
-/*
- * A node left with fewer neighbors searches for new neighbors. 19 of 20 of 12,000 sentences
- * deleted, recall at ef 40: .980 with the searches, .918 without. At half and twice this number of
- * neighbors three quarters deleted leave .986 and .987.
- */
-#define FEW(degree) ((degree) / 4)
 
 typedef struct Repair
 {
@@ -39,25 +33,10 @@ typedef struct Repair
 	GrnndStore	store;
 	GrnndRefill *refill;
 	GrnRecord  *rec;			/* for records read temporarily */
-	uint32	   *late;			/* nodes inserted since the survey */
-	Size		nlate;
-	Size		late_room;
-	uint32	   *poor;			/* nodes with few neighbors */
-	Size		npoor;
-	Size		poor_room;
+	GrnndSet	late;			/* nodes inserted since the survey */
+	uint32		enough;			/* live neighbors with which a node need not search */
+	GrnndSet	poor;			/* nodes with fewer */
 } Repair;
-
-static void
-remember(uint32 **ids, Size *n, Size *room, uint32 id)
-{
-	if (*n == *room)
-	{
-		*room = Max(1024, 2 * *room);
-		*ids = *ids == NULL ? palloc(*room * sizeof(uint32))
-			: repalloc_huge(*ids, *room * sizeof(uint32));
-	}
-	(*ids)[(*n)++] = id;
-}
 
 /* ---- connecting ---- */
 
@@ -371,6 +350,7 @@ begin_repair(GrnndVacuum *v)
 	r->rec = palloc(grnnd_copy_bytes(v->ix));
 	grnnd_store_init(&r->store, v->index, v->ix, CurrentMemoryContext);
 	r->store.strategy = v->strategy;
+	r->enough = grnnd_shares(r->ix).least_edges;
 	/* including rows inserted since the survey */
 	limit = grnnd_id_limit(v->index, v->ix);
 	grnnd_set_grow(&v->reach.reached, limit);
@@ -404,15 +384,15 @@ grnnd_prepare(GrnndVacuum *v)
 
 /* ---- the last pass ---- */
 
-static bool
-has_dead_edge(const GrnndVacuum *v, const GrnRecord *rec)
+static uint32
+count_live(const GrnndVacuum *v, const GrnRecord *rec)
 {
 	const uint32 *ids = grn_rec_ids(&v->ix->layout, rec);
+	uint32		live = rec->count;
 
 	for (uint32 i = 0; i < rec->count; i++)
-		if (grnnd_set_has(&v->dead, ids[i]))
-			return true;
-	return false;
+		live -= grnnd_set_has(&v->dead, ids[i]);
+	return live;
 }
 
 static bool
@@ -455,21 +435,25 @@ write_fixes(Repair *r, BlockNumber block, const char *copy, char *fixes,
 	return all;
 }
 
-/* Notes, in the last pass, nodes inserted after the survey. */
+/*
+ * Notes what the last pass needs to know of a live node with `live` live neighbors.  An id past the
+ * limits is a newer row's.  A late node is not to search: its insert may still take it back.
+ */
 static void
-note_late(Repair *r, const GrnRecord *rec, uint32 id)
+note_node(Repair *r, const GrnRecord *rec, uint32 id, uint32 live)
 {
-	GrnndReach *reach = &r->v->reach;
+	GrnndVacuum *v = r->v;
 	const uint32 *ids = grn_rec_ids(&r->ix->layout, rec);
+	bool		late = !grnnd_set_has(&v->live, id);
 
-	if (grnnd_set_has(&r->v->live, id))
-	{
-		/* every node of the survey is reached by now, and so are its neighbors */
-		for (uint32 i = 0; i < rec->count; i++)
-			grnnd_reach_mark(reach, ids[i]);
-		return;
-	}
-	remember(&r->late, &r->nlate, &r->late_room, id);
+	if (late && id < r->late.limit)
+		grnnd_set_add(&r->late, id);
+	/* every node of the survey is reached by now, and so are its neighbors */
+	for (uint32 i = 0; i < rec->count && !late; i++)
+		grnnd_reach_mark(&v->reach, ids[i]);
+	if (!late && live < r->enough)
+		grnnd_set_add(&r->poor, id);
+	grnnd_note_length(r->ix, &v->longest, id, rec->factor);
 }
 
 static void
@@ -477,8 +461,6 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 {
 	GrnndVacuum *v = r->v;
 	const GrnLayout *l = &r->ix->layout;
-	Size		late = r->nlate;
-	Size		poor = r->npoor;
 	bool		done;
 
 	do
@@ -500,28 +482,22 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 		if (is_new)
 			return;
 
-		r->nlate = late;
-		r->npoor = poor;
 		for (uint32 i = 0; i < l->per_page; i++)
 		{
 			GrnRecord  *rec = (GrnRecord *) (copy + (Size) i * l->record_bytes);
+			uint32		live;
 
 			grnnd_check_record(v->index, r->ix, first + i, rec, &limit);
-			fix[i] = rec->state == GRN_NODE && has_dead_edge(v, rec);
+			fix[i] = false;
+			if (rec->state != GRN_NODE)
+				continue;
+			live = count_live(v, rec);
+			fix[i] = live < rec->count;
 			if (fix[i])
-			{
-				GrnRecord  *fixed = (GrnRecord *) (fixes + (Size) i * l->hot_bytes);
-
-				grnnd_refill_list(r->refill, rec, first + i, fixed);
-				if (fixed->count < FEW(l->degree))
-					remember(&r->poor, &r->npoor, &r->poor_room, first + i);
-				any = true;
-			}
-			if (rec->state == GRN_NODE)
-			{
-				note_late(r, rec, first + i);
-				grnnd_note_length(v->ix, &v->longest, first + i, rec->factor);
-			}
+				grnnd_refill_list(r->refill, rec, first + i, live >= r->enough,
+								  (GrnRecord *) (fixes + (Size) i * l->hot_bytes));
+			any |= fix[i];
+			note_node(r, rec, first + i, live);
 		}
 		if (any)
 			grnnd_test_point("repair-fix");
@@ -529,12 +505,13 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 	} while (!done);
 }
 
-static bool
-is_cut_off(const Repair *r, uint32 id)
+/* The first late node from id on that is not reached, or GRN_INVALID_ID. */
+static uint32
+next_late(const Repair *r, uint32 id)
 {
-	const GrnndSet *reached = &r->v->reach.reached;
-
-	return id < reached->limit && !grnnd_set_has(reached, id);
+	for (id = grnnd_set_next(&r->late, id); grnnd_set_has(&r->v->reach.reached, id);)
+		id = grnnd_set_next(&r->late, id + 1);
+	return id;
 }
 
 /*
@@ -554,8 +531,8 @@ late_root(Repair *r)
 		grnnd_read_root(r->v, &root);
 		if (root.id == GRN_INVALID_ID || !grnnd_set_has(&r->v->dead, root.id))
 			return root.id;
-		for (Size i = 0; i < r->nlate && !found; i++)
-			found = is_cut_off(r, r->late[i]) && grnnd_take_root(r->v, r->late[i], &root);
+		for (uint32 id = next_late(r, 0); id != GRN_INVALID_ID && !found; id = next_late(r, id + 1))
+			found = grnnd_take_root(r->v, id, &root);
 		if (!found)
 			return GRN_INVALID_ID;
 		if (grnnd_publish_root(r->v, &root))
@@ -568,13 +545,10 @@ static void
 connect_late(Repair *r)
 {
 	GrnndVacuum *v = r->v;
-	bool		any = false;
 	uint32		root;
 
 	grnnd_reach_run(&v->reach);
-	for (Size i = 0; i < r->nlate && !any; i++)
-		any = is_cut_off(r, r->late[i]);
-	if (!any)
+	if (next_late(r, 0) == GRN_INVALID_ID)
 		return;
 
 	/*
@@ -587,40 +561,27 @@ connect_late(Repair *r)
 		return;
 	grnnd_reach_mark(&v->reach, root);
 	grnnd_reach_run(&v->reach);
-	for (Size i = 0; i < r->nlate; i++)
-		if (is_cut_off(r, r->late[i]))
-			(void) connect_node(r, r->late[i], root, GRN_INVALID_ID);
+	for (uint32 id = next_late(r, 0); id != GRN_INVALID_ID; id = next_late(r, id + 1))
+		(void) connect_node(r, id, root, GRN_INVALID_ID);
 }
 
-/*
- * Gives a node with few edges the neighbors that an insert would choose, and gives these
- * neighbors links back.
- */
+/* A node with few edges searches for neighbors and gets links from them, as a new row does. */
 static void
 enrich(Repair *r, uint32 id)
 {
-	GrnndVacuum *v = r->v;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd enrich",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
 	GrnRecord	rec;
+	GrnndPoint	p;
+	bool		alone;
 
 	if (grn_read_record(&r->store.base, &r->ix->layout, id, &rec, sizeof(rec), x) && rec.state == GRN_NODE)
 	{
-		GrnndPoint	p;
-		GrnndList	list;
-		GrnndNear  *near;
-		GrnndShares shares = grnnd_shares(r->ix);
-		GrnndLinkPlan plan = {.from = list.ids, .chosen = &list, .shares = &shares, .by_self = true};
-
 		grnnd_make_point(r->ix, x, grnnd_rounding_error(r->ix, &rec), &p);
-		near = grnnd_find_near(&r->store, &p, 2 * r->ix->layout.degree,
-							   grnnd_get_entries(v->index, r->ix));
-		grnnd_choose_neighbors(near, id, &shares, &list);
-		plan.near = near;
-		plan.nfrom = plan.nchosen = list.count;
-		(void) grnnd_link_node(v->index, r->ix, &plan, id, rec.version);
+		(void) grnnd_link_anew(&r->store, &p, grnnd_get_entries(r->v->index, r->ix), id, rec.version,
+							   true, &alone);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -640,6 +601,8 @@ grnnd_repair(GrnndVacuum *v)
 	grnnd_test_point("repair-connected");
 	r->refill = grnnd_refill_begin(v, &r->store);
 	limit = grnnd_id_limit(v->index, v->ix);
+	grnnd_set_init(&r->late, v->reach.reached.limit);
+	grnnd_set_init(&r->poor, v->live.limit);
 	for (uint32 first = 0; first < limit; first += l->per_page)
 	{
 		grnnd_delay_point();
@@ -653,9 +616,9 @@ grnnd_repair(GrnndVacuum *v)
 	if (root.id != GRN_INVALID_ID)
 		fix_page(r, grnnd_node_block(v->ix, root.id),
 				 root.id - grn_node_slot(l, root.id), copy, fixes);
-	for (Size i = 0; i < r->npoor; i++)
+	for (uint32 id = grnnd_set_next(&r->poor, 0); id != GRN_INVALID_ID; id = grnnd_set_next(&r->poor, id + 1))
 	{
 		grnnd_delay_point();
-		enrich(r, r->poor[i]);
+		enrich(r, id);
 	}
 }

@@ -34,7 +34,7 @@ typedef struct GrnndVacuum
 	GrnndDraw	draw;			/* random live nodes */
 	struct
 	{
-		Size		limit;		/* bytes for refill_lists.c, then for vacuum_lists.c */
+		Size		limit;		/* bytes for `reach`, then for vacuum_lists.c */
 		MemoryContext context;	/* of all memory of the vacuum */
 		Size		peak;		/* largest size of the context, for tests */
 	}			memory;
@@ -87,8 +87,11 @@ extern void grnnd_clean_lists(GrnndVacuum *v);
 /* State for lists that lose dead neighbors; v->dead is complete. */
 typedef struct GrnndRefill GrnndRefill;
 extern GrnndRefill *grnnd_refill_begin(GrnndVacuum *v, GrnndStore *store);
-/* Writes the new list of rec into `fixed`, a copy of its hot part. */
-extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id,
+/*
+ * Writes the new list of rec into `fixed`, a copy of its hot part: the live neighbors and, if
+ * `fill` is set, nearby nodes in place of the dead neighbors.
+ */
+extern void grnnd_refill_list(GrnndRefill *f, const GrnRecord *rec, uint32 id, bool fill,
 							  GrnRecord *fixed);
 
 /* ---- repair.c ---- */
