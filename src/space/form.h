@@ -369,19 +369,17 @@ extern void grn_sparse_normalize(uint8_t *row, size_t words, double norm);
  */
 extern void grn_sparse_piece(const uint8_t *row, size_t from, size_t n, float *out);
 
-#define GRN_SPARSE_SEEN 4096
+#define GRN_SPARSE_HASHES 16384
 
-/* A row that is prepared for comparisons with many rows. */
+/* A row that is prepared for comparisons with many rows: its elements by hashes of their columns. */
 typedef struct GrnSparseQuery
 {
 	const void *row;			/* the row itself, which the caller keeps */
 	double		norm2;			/* squared length of the stored elements */
-	uint32_t	shift;			/* the elements are in 2^(32 - shift) buckets; 0: too many elements */
-	uint8_t		seen[GRN_SPARSE_SEEN];	/* 1: a column has this remainder */
-	uint32_t	buckets[];		/* by hashes of columns (sparse.c) */
+	uint32_t	mask;			/* the largest hash of a column */
+	uint16_t	first[GRN_SPARSE_HASHES];	/* an element with this hash, counted from 1; 0: none */
+	uint16_t	next[GRN_MAX_DIM + 1];	/* another element with the hash of this one; 0: none */
 } GrnSparseQuery;
-
-#define GRN_SPARSE_QUERY_BYTES (sizeof(GrnSparseQuery) + 2048 * 32)
 
 extern void grn_sparse_query(const void *row, GrnSparseQuery *query);
 /*

@@ -13,7 +13,7 @@ grn_query_bytes(GrnComparison comparison, GrnForm form, size_t n)
 	if (f->rotated)
 		return grn_rotated_serves(comparison) ? grn_rotated_query_bytes(f->bits, n) : 0;
 	if (f->sparse)
-		return GRN_SPARSE_QUERY_BYTES;
+		return sizeof(GrnSparseQuery);
 	return (comparison == GRN_COMPARE_JACCARD && f->jaccard != NULL) ||
 		(comparison == GRN_COMPARE_L2 && f->direct) ? grn_form_bytes(form, n) : 0;
 }
