@@ -371,7 +371,7 @@ extern void grn_sparse_piece(const uint8_t *row, size_t from, size_t n, float *o
 
 #define GRN_SPARSE_HASHES 16384
 
-/* A row that is prepared for comparisons with many rows: its elements by hashes of their columns. */
+/* A row prepared for comparisons with many rows: its elements by hashes of their columns. */
 typedef struct GrnSparseQuery
 {
 	const void *row;			/* the row itself, which the caller keeps */

@@ -539,10 +539,9 @@ check_tids(const GrnLayout *l, const void *rec, uint32_t n)
 }
 
 const char *
-grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t nodes)
+grn_record_check_own(const GrnLayout *l, const void *rec, uint32_t self, uint32_t nodes)
 {
 	GrnRecord	r;
-	const char *what;
 
 	memcpy(&r, rec, sizeof(r));
 	if ((r.flags & ~(GRN_UNLISTED | GRN_GROUP | GRN_GUIDE)) != 0 ||
@@ -552,7 +551,7 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 	switch ((GrnState) r.state)
 	{
 		case GRN_FREE:
-			return check_edges(l, &r, rec, self, nodes);
+			return NULL;
 		case GRN_TIDS:
 			if (r.ntids16 > l->chain_tids)
 				return "too many heap TIDs in a chained record";
@@ -573,10 +572,20 @@ grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t no
 				return "chain of heap TIDs leads out of the index";
 			if (!(r.error >= 0) || r.error > FLT_MAX)
 				return "rounding error of a record is not a number";
-			what = check_tids(l, rec, r.ntids);
-			return what != NULL ? what : check_edges(l, &r, rec, self, nodes);
+			return check_tids(l, rec, r.ntids);
 	}
 	return "unknown state of a record";
+}
+
+const char *
+grn_record_check(const GrnLayout *l, const void *rec, uint32_t self, uint32_t nodes)
+{
+	const char *what = grn_record_check_own(l, rec, self, nodes);
+	GrnRecord	r;
+
+	memcpy(&r, rec, sizeof(r));
+	return what != NULL || r.state == GRN_TIDS || r.state == GRN_LIST ? what
+		: check_edges(l, &r, rec, self, nodes);
 }
 
 /* ---- edges ---- */

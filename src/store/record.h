@@ -285,6 +285,9 @@ extern void grn_record_write(const GrnLayout *l, const GrnRecordSource *src, voi
  */
 extern const char *grn_record_check(const GrnLayout *l, const void *rec,
 									uint32_t self, uint32_t nodes);
+/* The same but for the neighbors, for readers that do not use them. */
+extern const char *grn_record_check_own(const GrnLayout *l, const void *rec,
+										uint32_t self, uint32_t nodes);
 
 /* An edge and the data stored beside the neighbor's id; NULL or 0 without codes. */
 typedef struct GrnEdge

@@ -168,9 +168,9 @@ take_within_bound(GrnSearch *s)
 }
 
 static void
-expand_coded(GrnSearch *s, Key key)
+expand(GrnSearch *s, Key key)
 {
-	if (!grn_set_add(s, &s->set, KEY_ID(key), 0))
+	if (!grn_set_add(s, &s->set, KEY_ID(key)))
 		return;
 	if (!grn_visit(s, KEY_ID(key)))
 	{
@@ -191,7 +191,7 @@ expand_coded(GrnSearch *s, Key key)
 	}
 	if (!s->p.closed)
 		grn_offer_neighbors(s);
-	if (s->store->prefetch != NULL)
+	if (s->codes && s->store->prefetch != NULL)
 		grn_prefetch_ahead(s);
 }
 
@@ -220,6 +220,8 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	while (size < 4 * (uint64_t) s->list.room && size < UINT32_C(1) << 20)
 		size *= 2;
 	grn_set_resize(s, &s->set, size);
+	if (!s->codes)
+		grn_set_resize(s, &s->seen, 4 * size);
 	if (s->codes && params->filter != NULL && params->filter->has != NULL)
 		grn_set_resize(s, &s->failing.tested, MIN_SET);
 	/* One run seldom expands more than one and a half times ef. */
@@ -240,27 +242,28 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	for (uint32_t first = 0; first < count; first += GRN_MAX_DEGREE)
 	{
 		uint32_t	n = count - first < GRN_MAX_DEGREE ? count - first : GRN_MAX_DEGREE;
-		float		estimates[GRN_MAX_DEGREE];
+		float	   *estimates = s->visit.estimates;
 
 		reserve_keys(s, &s->entries, n);
 		if (s->codes)
 			grn_estimate(&s->query.code,
 						 codes + (size_t) first * s->p.layout->code_bytes,
 						 factors + first, n, estimates);
-		for (uint32_t i = 0; i < n; i++)
+		memcpy(s->visit.neighbors, ids + first, n * sizeof(uint32_t));
+		s->visit.count = n;
+		if (!s->codes)
+			grn_measure_neighbors(s);
+		for (uint32_t i = 0; i < s->visit.count; i++)
 		{
-			uint32_t	id = ids[first + i];
-			Key			key;
+			Key			key = make_key(estimates[i], s->visit.neighbors[i]);
 
-			if (!s->codes && !grn_discover(s, id))
-				continue;
-			key = make_key(s->codes ? estimates[i] : s->visit.now.distance, id);
 			if (s->codes && s->p.filter != NULL)
+			{
 				grn_offer_failing(s, key);
-			else
-				s->entries.keys[s->entries.n++] = key;
-			if (s->codes && s->p.filter == NULL)
-				grn_offer(s, key);
+				continue;
+			}
+			s->entries.keys[s->entries.n++] = key;
+			grn_offer(s, key);
 		}
 	}
 }
@@ -295,10 +298,7 @@ expand_list(GrnSearch *s)
 		if (s->list.cursor >= s->p.ef && is_beyond(s, key))
 			break;
 		s->list.keys[s->list.cursor++] |= KEY_EXPANDED;
-		if (s->codes)
-			expand_coded(s, key);
-		else
-			grn_expand_exact(s, key);
+		expand(s, key);
 	}
 	return true;
 }
@@ -336,12 +336,8 @@ grn_search_run(GrnSearch *s)
 	if (resume && (!s->p.resumable || s->truncated))
 		return 0;
 	s->started = true;
-	if (s->codes)
-	{
-		/* Without codes, TIDs and vectors belong to visited nodes that later runs will expand. */
-		s->copies.ntids = 0;
-		s->copies.nvectors = 0;
-	}
+	s->copies.ntids = 0;
+	s->copies.nvectors = 0;
 	if (s->p.closed)
 		grn_end_listed(s);
 	s->store->skips_neighbors = s->p.closed;
@@ -402,10 +398,9 @@ grn_search_end(GrnSearch *s)
 	void	   *arrays[] = {s->query.packed, s->query.place, s->list.keys, s->rejected.heap.keys,
 		s->rejected.ids, s->closed.rows.estimates, s->closed.rows.ids, s->closed.codes,
 		s->groups.middles.estimates, s->groups.middles.ids, s->groups.near.keys, s->groups.nearest,
-		s->groups.noted.ids, s->set.ids, s->set.nodes, s->entries.keys, s->dead.deferred.keys,
+		s->groups.noted.ids, s->set.ids, s->seen.ids, s->entries.keys, s->dead.deferred.keys,
 		s->failing.heap.keys, s->failing.far.keys, s->failing.listings, s->failing.tested.ids,
-		s->results.found, s->results.farthest, s->results.wanted, s->copies.tids, s->copies.vectors, s->known.nodes,
-		s->known.links};
+		s->results.found, s->results.farthest, s->results.wanted, s->copies.tids, s->copies.vectors};
 
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
 		if (arrays[i] != NULL)

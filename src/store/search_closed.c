@@ -120,7 +120,7 @@ note_offered(GrnSearch *s, size_t from)
 
 		for (uint32_t j = 0; j < found; j++)
 			if ((s->groups.nnearest < s->p.nearest || estimates[near[j]] < s->groups.nearest[0]) &&
-				grn_set_add(s, &s->groups.noted, s->closed.rows.ids[from + i + near[j]], 0))
+				grn_set_add(s, &s->groups.noted, s->closed.rows.ids[from + i + near[j]]))
 			{
 				keep_least(s->groups.nearest, s->p.nearest, s->groups.nnearest, estimates[near[j]]);
 				s->groups.nnearest += s->groups.nnearest < s->p.nearest;

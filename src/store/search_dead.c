@@ -75,9 +75,7 @@ grn_expand_deferred(GrnSearch *s)
 	uint32_t	id = KEY_ID(heap_pop(&s->dead.deferred));
 
 	s->dead.n++;
-	if (!s->codes)
-		grn_discover_neighbors(s, id);
-	else if (grn_visit(s, id))
+	if (grn_visit(s, id))
 	{
 		grn_forget_visit(s);
 		grn_offer_neighbors(s);

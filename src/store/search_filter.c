@@ -219,7 +219,7 @@ test_neighbors(GrnSearch *s)
 		{
 			s->visit.passing[i] = may[j++];
 			if (!s->visit.passing[i])
-				(void) grn_set_add(s, &s->failing.tested, s->visit.neighbors[i], 0);
+				(void) grn_set_add(s, &s->failing.tested, s->visit.neighbors[i]);
 		}
 }
 
@@ -351,7 +351,7 @@ expand(GrnSearch *s, Key key, bool listed)
 {
 	bool		found;
 
-	if (!grn_set_add(s, &s->set, KEY_ID(key), 0))
+	if (!grn_set_add(s, &s->set, KEY_ID(key)))
 		return;
 	if (!grn_visit(s, KEY_ID(key)))
 	{

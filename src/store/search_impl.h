@@ -19,23 +19,13 @@ typedef uint64_t Key;			/* distance << 32 | id << 1 | expanded */
 #define KEY_ID(k) ((uint32_t) (k) >> 1)
 #define KEY_EXPANDED ((Key) 1)
 
-/* A hash set of ids.  Without codes it also maps an id to its Node. */
+/* A hash set of ids. */
 typedef struct IdSet
 {
 	uint32_t   *ids;			/* [size]; GRN_INVALID_ID marks a free slot */
-	uint32_t   *nodes;			/* [size] indexes into Known.nodes; only without codes */
 	uint32_t	size;			/* power of two */
 	uint32_t	used;
 } IdSet;
-
-/* Without codes: the result of a visit, kept until the node is expanded. */
-typedef struct Node
-{
-	GrnFound	found;
-	uint32_t	first;			/* the node's first neighbor in Known.links */
-	uint32_t	count;
-	bool		deferred;		/* dead, with its expansion put off */
-} Node;
 
 /* Number of listed rows that get estimates in one call: the widest kernel's batch. */
 #define GRN_GATHER 16
@@ -187,17 +177,6 @@ typedef struct Copies
 	size_t		vectors_room;
 } Copies;
 
-/* Without codes: visited nodes and their neighbors (search_exact.c). */
-typedef struct Known
-{
-	Node	   *nodes;
-	size_t		n;
-	size_t		room;
-	uint32_t   *links;
-	size_t		nlinks;
-	size_t		links_room;
-} Known;
-
 /* The record being visited, copied while the store holds the record (search_visit.c). */
 typedef struct Visit
 {
@@ -220,14 +199,14 @@ struct GrnSearch
 	Rejected	rejected;
 	Closed		closed;
 	Groups		groups;
-	IdSet		set;			/* expanded ids; without codes: visited ids */
+	IdSet		set;			/* expanded ids */
+	IdSet		seen;			/* without codes: ids whose distances were computed */
 	Keys		entries;		/* the entry points of the search */
 	Dead		dead;
 	Prefetch	prefetch;
 	Failing		failing;
 	Results		results;
 	Copies		copies;
-	Known		known;
 	uint64_t	visits;
 	uint64_t	wasted;			/* visits of dead nodes and of free slots */
 	Visit		visit;
@@ -443,19 +422,13 @@ set_has(const IdSet *set, uint32_t id)
 static inline bool
 is_expanded(const GrnSearch *s, uint32_t id)
 {
-	uint32_t	i = set_slot(&s->set, id);
-
-	if (s->set.ids[i] != id)
-		return false;
-	/* Without codes the set holds all visited ids; expanded ids have no Node. */
-	return s->codes || s->set.nodes[i] == GRN_INVALID_ID ||
-		s->known.nodes[s->set.nodes[i]].deferred;
+	return set_has(&s->set, id);
 }
 
 /* Resizes the set to `size` slots, a power of two. */
 extern void grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size);
-/* Adds an id with its Node.  Returns false if the set has the id already. */
-extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node);
+/* Adds an id.  Returns false if the set has the id already. */
+extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id);
 
 /* ---- search_list.c ---- */
 
@@ -506,7 +479,7 @@ extern void grn_offer(GrnSearch *s, Key key);
 extern void grn_list_found(GrnSearch *s, Key key);
 /* Keeps n candidates (raw_candidate()) that are farther than the whole of a full list. */
 extern void grn_reject_far(GrnSearch *s, const uint64_t *raw, uint32_t n);
-/* Offers the neighbors of the node just visited. */
+/* Offers the neighbors of the node just visited, without codes after grn_measure_neighbors(). */
 extern void grn_offer_neighbors(GrnSearch *s);
 /* Removes a node without rows from the list, to make room for a possible result. */
 extern void grn_unlist(GrnSearch *s, Key key);
@@ -528,6 +501,8 @@ extern void grn_choose_waiting(GrnSearch *s, Keys *heap);
 extern void grn_query_begin(GrnSearch *s, const float *q);
 /* Visits a node: fills s->visit.now and s->visit.neighbors.  Returns false if the slot is free. */
 extern bool grn_visit(GrnSearch *s, uint32_t id);
+/* The exact distance of the query to a stored vector, whose rounding error is `error`. */
+extern float grn_stored_distance(const GrnSearch *s, const void *vec, float error);
 /* Discards the rows and vectors that the last visit copied. */
 extern void grn_forget_visit(GrnSearch *s);
 
@@ -575,11 +550,7 @@ extern void grn_add_found(GrnSearch *s, const GrnFound *found);
 
 /* ---- search_exact.c ---- */
 
-/* Visits id unless it was visited before, and offers it.  Returns true if the node is new. */
-extern bool grn_discover(GrnSearch *s, uint32_t id);
-/* Expands a candidate on the list. */
-extern void grn_expand_exact(GrnSearch *s, Key key);
-/* Visits the neighbors of a node, the last step of its expansion. */
-extern void grn_discover_neighbors(GrnSearch *s, uint32_t id);
+/* Replaces s->visit.neighbors by those not seen before, and s->visit.estimates by distances. */
+extern void grn_measure_neighbors(GrnSearch *s);
 
 #endif							/* GRN_SEARCH_IMPL_H */

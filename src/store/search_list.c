@@ -256,11 +256,14 @@ grn_offer_neighbors(GrnSearch *s)
 {
 	const uint32_t *ids = s->visit.neighbors;
 	const float *estimates = s->visit.estimates;
-	uint32_t	count = s->visit.count;
+	uint32_t	count;
 	Key			near[GRN_MAX_DEGREE];
 	uint32_t	n = 0;
 	Key			bound = list_bound(s);
 
+	if (!s->codes)
+		grn_measure_neighbors(s);
+	count = s->visit.count;
 	if (grn_keeps_rejected(s) && !s->rejected.resumed && s->rejected.heap.room - s->rejected.heap.n >= count)
 	{
 		Key		   *far = s->rejected.heap.keys + s->rejected.heap.n;

@@ -28,9 +28,7 @@ search_bytes(const GrnSearch *s)
 	return (s->rejected.heap.room + s->groups.near.room + s->dead.deferred.room + f->heap.room +
 			f->far.room + f->size) * sizeof(Key) +
 		(s->closed.rows.room + s->groups.middles.room) * (sizeof(float) + sizeof(uint32_t)) +
-		((size_t) s->set.size + s->groups.noted.size + f->tested.size) * (s->codes ? 4 : 8) +
-		s->rejected.nids * 4 + s->known.room * sizeof(Node) + s->known.links_room * 4 +
-		(s->codes ? 0 : s->copies.tids_room * GRN_TID_BYTES + kept_bytes(s) * s->copies.vectors_room);
+		((size_t) s->set.size + s->groups.noted.size + f->tested.size + s->seen.size + s->rejected.nids) * 4;
 }
 
 bool
@@ -44,28 +42,18 @@ grn_set_resize(GrnSearch *s, IdSet *set, uint32_t size)
 {
 	IdSet		old = *set;
 
-	*set = (IdSet) {NULL, NULL, size, old.used};
+	*set = (IdSet) {NULL, size, old.used};
 	set->ids = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
 	memset(set->ids, 0xFF, (size_t) size * sizeof(uint32_t));
-	if (!s->codes)
-		set->nodes = s->store->alloc(s->store, (size_t) size * sizeof(uint32_t));
 	for (uint32_t i = 0; i < old.size; i++)
 		if (old.ids[i] != GRN_INVALID_ID)
-		{
-			uint32_t	to = set_slot(set, old.ids[i]);
-
-			set->ids[to] = old.ids[i];
-			if (!s->codes)
-				set->nodes[to] = old.nodes[i];
-		}
+			set->ids[set_slot(set, old.ids[i])] = old.ids[i];
 	if (old.ids != NULL)
 		s->store->free(s->store, old.ids);
-	if (old.nodes != NULL)
-		s->store->free(s->store, old.nodes);
 }
 
 bool
-grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node)
+grn_set_add(GrnSearch *s, IdSet *set, uint32_t id)
 {
 	uint32_t	i = set_slot(set, id);
 
@@ -77,8 +65,6 @@ grn_set_add(GrnSearch *s, IdSet *set, uint32_t id, uint32_t node)
 		i = set_slot(set, id);
 	}
 	set->ids[i] = id;
-	if (!s->codes)
-		set->nodes[i] = node;
 	set->used++;
 	return true;
 }

@@ -89,9 +89,8 @@ placed_distance(const GrnSearch *s, const void *vec, float error)
 	return l2 > 0 ? l2 : 0;
 }
 
-/* The exact distance of the query to a stored vector, whose rounding error is `error`. */
-static float
-stored_distance(const GrnSearch *s, const void *vec, float error)
+float
+grn_stored_distance(const GrnSearch *s, const void *vec, float error)
 {
 	const GrnLayout *l = s->p.layout;
 
@@ -138,7 +137,7 @@ take_record(GrnSearch *s, const GrnRecord *rec, const void *vec)
 	c->ntids += now->ntids;
 	/* with codes, results use no distance of a row that fails */
 	if (s->p.filter == NULL || !s->codes || has_rows(now))
-		now->distance = stored_distance(s, vec, rec->error);
+		now->distance = grn_stored_distance(s, vec, rec->error);
 
 	now->norm2 = s->p.norms ? grn_own_norm2(l, vec) : 0;
 

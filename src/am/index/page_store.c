@@ -159,12 +159,14 @@ static void
 check_record(GrnndStore *store, uint32_t id, const GrnRecord *rec)
 {
 	const GrnLayout *l = &store->ix->layout;
-	const char *what = grn_record_check(l, rec, id, store->id_limit);
+	const char *(*check) (const GrnLayout *, const void *, uint32_t, uint32_t) =
+	store->base.skips_neighbors ? grn_record_check_own : grn_record_check;
+	const char *what = check(l, rec, id, store->id_limit);
 
 	if (what != NULL)
 	{
 		store->id_limit = grnnd_id_limit(store->index, store->ix);
-		what = grn_record_check(l, rec, id, store->id_limit);
+		what = check(l, rec, id, store->id_limit);
 		if (what != NULL)
 			grnnd_corrupt(store->index, grnnd_node_block(store->ix, id), what);
 	}
@@ -196,7 +198,9 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		buffers[i] = pin_block(store, block + i);
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
-	touch(store, page, id);
+	/* the rows of a list or a node's neighbors are prefetched well before: again costs 5 to 10% */
+	if (!store->base.skips_neighbors)
+		touch(store, page, id);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);
