@@ -238,6 +238,7 @@ typedef struct GrnCodecFit
 	const uint32_t *sample;		/* [nsample] indices of rows, or NULL: the first nsample rows */
 	size_t		nsample;		/* 0 without `sample`: all rows */
 	uint32_t	dim;
+	uint32_t	least_code_dims;	/* with costs */
 	uint32_t	max_code_dims;	/* at most grn_max_code_dims(); with `energy` a multiple of
 								 * GRN_FIT_ALIGN; 0: no codec */
 	/* The shape comes from costs, shape or energy; a `shape` with own > 0 always applies. */

@@ -38,7 +38,7 @@ BEGIN
 	complete := r.rows = 100;
 	sound := NOT EXISTS (SELECT FROM grnnd_check('s_default', true));
 	EXECUTE format('CREATE INDEX s_exact ON s USING grnnd (v %s) WITH (layout = exact)', opclass);
-	smaller := pg_relation_size('s_default') < 0.8 * pg_relation_size('s_exact');
+	smaller := pg_relation_size('s_default') < 0.85 * pg_relation_size('s_exact');
 	DROP TABLE s;
 END $$;
 SELECT opclass, c.* FROM (VALUES ('vector_l2_ops', '<->', 2000), ('vector_cosine_ops', '<=>', 2000),

@@ -136,8 +136,9 @@ static bool
 sample_rows(Fit *f)
 {
 	uint32		dim = f->ix.meta.dim;
+	uint32		least = grnnd_fit_rows(dim);
 
-	f->row_room = grnnd_fit_rows(dim);
+	f->row_room = (uint32) grn_fitted_rows(dim, f->limit);
 	f->stride = (uint32) grn_row_floats(f->ix.key.metric, dim);
 	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
 							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
@@ -155,7 +156,7 @@ sample_rows(Fit *f)
 			memcpy(f->rows + at * f->stride, f->x, dim * sizeof(float));
 	}
 	f->nrows = (uint32) Min(f->seen, f->row_room);
-	return f->nrows >= f->row_room - f->row_room / 8;
+	return f->nrows >= least - least / 8;
 }
 
 typedef struct Alone
@@ -209,18 +210,23 @@ choose_power(const Fit *f, GrnParallel *alone)
 	return power;
 }
 
-/* Fits f->ix.codec to the sample. */
+/*
+ * Fits f->ix.codec to the sample.  The shape is the best one with the bytes and directions of the
+ * index's shape, for which records and codec pages have room.
+ */
 static void
 fit_codec(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
 	uint32		dim = f->ix.meta.dim;
 	Alone		alone = {{1, run_alone}, f};
+	GrnCodeCosts costs;
 	GrnCodecFit fit = {
 		.stride = f->stride,
 		.dim = dim,
+		.least_code_dims = grn_code_dims(meta->shape),
 		.max_code_dims = grn_code_dims(meta->shape),
-		.shape = meta->shape,
+		.costs = &costs,
 		.seed = meta->params.seed
 	};
 	float	   *model = palloc_extended(grn_codec_floats(dim, grn_code_dims(meta->shape)) * sizeof(float),
@@ -233,6 +239,8 @@ fit_codec(Fit *f)
 		for (uint32 i = 0; i < f->nrows; i++)
 			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit, meta->power);
 	}
+	for (uint32 i = 0; i < lengthof(costs.visit); i++)
+		costs.visit[i] = i == grn_code_bytes(meta->shape) / GRN_CODE_STEP ? 1 : INFINITY;
 	fit.embedding = f->ix.key.metric->embedding;
 	fit.kind = f->ix.key.metric->codes;
 	fit.rows = f->rows;
@@ -242,6 +250,7 @@ fit_codec(Fit *f)
 								&meta->held);
 	f->ix.codec.power = meta->power;
 	grn_codec_set_metric(&f->ix.codec, f->ix.key.metric, meta->norm_unit);
+	meta->shape = f->ix.codec.shape;
 	meta->norm_unit = f->ix.codec.norm_unit;
 	memcpy(meta->steps, f->ix.codec.steps, sizeof(meta->steps));
 	f->ix.encoder = f->ix.codec;
