@@ -53,9 +53,11 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 #define MIN_KEPT_IDS 256		/* power of two */
 /*
  * Size from which on an array of rejected candidates is compacted when it is full.  Smaller arrays
- * grow, because a sort at each size costs more than repeated candidates do.
+ * grow, because a sort at each size costs more than repeated candidates do.  At ef 200, sets of
+ * 1,024 bits and histograms by L1, whose runs are longest: 1.7 and 1.8 ms a query, with 16,384 keys
+ * 3.1 and 2.6 ms, a third of it in sorts (10,000 rows).
  */
-#define LEAST_COMPACTED 16384
+#define LEAST_COMPACTED 65536
 
 static inline uint32_t *
 kept_slot(const GrnSearch *s, uint32_t id)
