@@ -376,7 +376,7 @@ typedef struct GrnSparseQuery
 {
 	const void *row;			/* the row itself, which the caller keeps */
 	double		norm2;			/* squared length of the stored elements */
-	uint32_t	mask;			/* the largest hash of a column */
+	uint32_t	shift;			/* of a column's product, so that a hash remains */
 	uint16_t	first[GRN_SPARSE_HASHES];	/* an element with this hash, counted from 1; 0: none */
 	uint16_t	next[GRN_MAX_DIM + 1];	/* another element with the hash of this one; 0: none */
 } GrnSparseQuery;

@@ -102,6 +102,39 @@ comparisons_agree(void)
 }
 
 /* Elements that differ count beside a large common element. */
+/* A comparison follows a chain for each column that both rows have. */
+static void
+equal_intervals_have_short_chains(void)
+{
+	static const uint32_t intervals[] = {1, 4095, 4096, 4097, 4099, 8194, 16384, 16388, 32776, 65536};
+	GrnSparseQuery *query = malloc(sizeof(GrnSparseQuery));
+	float		row[3 * MOST];
+
+	for (size_t k = 0; k < sizeof(intervals) / sizeof(intervals[0]); k++)
+	{
+		Elements	e = {.n = MOST};
+		size_t		longest = 0;
+
+		for (size_t i = 0; i < e.n; i++)
+		{
+			e.columns[i] = (int32_t) (i * intervals[k]);
+			e.values[i] = 1;
+		}
+		CHECK(grn_sparse_store(e.columns, e.values, e.n, 3 * MOST, row), "interval %u", intervals[k]);
+		grn_sparse_query(row, query);
+		for (size_t i = 1; i <= e.n; i++)
+		{
+			size_t		length = 1;
+
+			for (size_t j = i; query->next[j] != 0; j = query->next[j])
+				length++;
+			longest = length > longest ? length : longest;
+		}
+		CHECK(longest <= 2, "interval %u: a chain of %zu", intervals[k], longest);
+	}
+	free(query);
+}
+
 static void
 small_elements_count(void)
 {
@@ -229,6 +262,7 @@ int
 main(void)
 {
 	RUN(comparisons_agree);
+	RUN(equal_intervals_have_short_chains);
 	RUN(small_elements_count);
 	RUN(long_rows_keep_the_largest);
 	RUN(all_lengths_normalize);
