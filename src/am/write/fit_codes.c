@@ -138,8 +138,10 @@ sample_rows(Fit *f)
 	uint32		dim = f->ix.meta.dim;
 	uint32		least = grnnd_fit_rows(dim);
 
-	f->row_room = (uint32) grn_fitted_rows(dim, f->limit);
 	f->stride = (uint32) grn_row_floats(f->ix.key.metric, dim);
+	/* the codec's fit has a copy of the rows */
+	f->row_room = (uint32) Max(least, Min(grn_fitted_rows(dim, f->limit),
+										  grnnd_maintenance_memory() / (2 * f->stride * sizeof(float))));
 	f->rows = palloc_extended((Size) f->row_room * f->stride * sizeof(float),
 							  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
