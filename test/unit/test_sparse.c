@@ -101,7 +101,6 @@ comparisons_agree(void)
 	free(query);
 }
 
-/* Elements that differ count beside a large common element. */
 /* A comparison follows a chain for each column that both rows have. */
 static void
 equal_intervals_have_short_chains(void)
@@ -135,6 +134,7 @@ equal_intervals_have_short_chains(void)
 	free(query);
 }
 
+/* Elements that differ count beside a large common element. */
 static void
 small_elements_count(void)
 {
