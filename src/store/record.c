@@ -551,7 +551,7 @@ grn_record_check_own(const GrnLayout *l, const void *rec, uint32_t self, uint32_
 	switch ((GrnState) r.state)
 	{
 		case GRN_FREE:
-			return NULL;
+			return r.ntids > l->tids_max ? "too many heap TIDs in a free record" : NULL;
 		case GRN_TIDS:
 			if (r.ntids16 > l->chain_tids)
 				return "too many heap TIDs in a chained record";

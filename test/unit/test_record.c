@@ -537,6 +537,7 @@ each_fault_is_found(void)
 	EXPECT(false, r->state = GRN_DEAD);
 	EXPECT(false, r->state = GRN_FREE);
 	EXPECT(true, (r->state = GRN_FREE, r->count = 9));
+	EXPECT(true, (r->state = GRN_FREE, r->ntids = (uint8_t) (l.tids_max + 1)));
 	EXPECT(false, r->state = GRN_LIST);
 	EXPECT(true, r->state = 5);
 	EXPECT(true, r->count = 9);
