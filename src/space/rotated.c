@@ -157,7 +157,8 @@ store(uint32_t bits, const float *x, size_t n, uint8_t *out)
 		head.norm2 = (float) (cc * head.scale * head.scale);
 	}
 	memcpy(out, &head, sizeof(head));
-	return norm2 == 0;
+	/* rotation makes zeros of the smallest numbers */
+	return norm2 == 0 && grn_norm2(x, n) == 0;
 }
 
 /* Writes the numbers that n levels stand for. */

@@ -188,11 +188,14 @@ static void
 lengths_do_not_matter(void)
 {
 	static const float scales[] = {0, 1e-15f, 1e-6f, 1e15f};
+	float		least[18] = {1e-45f};
 	float		x[100];
 	float		y[100];
 	uint8_t		stored[200];
 
 	for (int f = 0; f < NFORMS; f++)
+	{
+		CHECK(!grn_form_store(rotated_forms[f], least, 18, stored), "%s", names[f]);
 		for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++)
 		{
 			for (size_t i = 0; i < 100; i++)
@@ -203,6 +206,7 @@ lengths_do_not_matter(void)
 			CHECK(apart(x, y, 100) <= (most_error[f] + 0.05) * sqrt(dot(x, x, 100)), "%s %g", names[f],
 				  scales[s]);
 		}
+	}
 }
 
 /*
