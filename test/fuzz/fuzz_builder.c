@@ -167,6 +167,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			serve(&server, true);
 	}
 	drop_segments(&server);
+	free(server.connection);
 	pthread_mutex_destroy(&server.mutex);
 	close_range((unsigned) first, ~0U, 0);
 	return 0;
