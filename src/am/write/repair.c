@@ -35,7 +35,7 @@ typedef struct Repair
 	GrnRecord  *rec;			/* for records read temporarily */
 	GrnndSet	late;			/* nodes inserted since the survey */
 	uint32		enough;			/* live neighbors with which a node need not search */
-	GrnndSet	poor;			/* nodes with fewer */
+	GrnndSet	poor;			/* nodes with fewer that are to search */
 } Repair;
 
 /* ---- connecting ---- */
@@ -451,7 +451,12 @@ note_node(Repair *r, const GrnRecord *rec, uint32 id, uint32 live)
 	/* every node of the survey is reached by now, and so are its neighbors */
 	for (uint32 i = 0; i < rec->count && !late; i++)
 		grnnd_reach_mark(&v->reach, ids[i]);
-	if (!late && live < r->enough)
+	/*
+	 * A node that loses no edge has such a list from a canceled vacuum, or, beside rows on a line, from
+	 * its build.  Dead nodes cannot have had more neighbors than their degree.
+	 */
+	if (!late && live < r->enough &&
+		(live < rec->count || r->poor.count < (uint64) v->dead.count * r->ix->layout.degree))
 		grnnd_set_add(&r->poor, id);
 	grnnd_note_length(r->ix, &v->longest, id, rec->factor);
 }
