@@ -57,7 +57,7 @@ extern void grn_group_rows(const GrnGrouping *g, const uint32_t *nodes, uint32_t
 
 /* cut_order.c: an order of rows that puts near rows on one page. */
 
-#define GRN_CUT_ORDER_BYTES(n) (12 * (size_t) (n) + 3 * GRN_ALIGNMENT)
+#define GRN_CUT_ORDER_BYTES(n) (8 * (size_t) (n) + 3 * GRN_ALIGNMENT)
 
 /*
  * Computes position[i], the place of row i, such that each per_page consecutive places hold rows
