@@ -30,13 +30,6 @@
 #define MAX_ARRAYS_BYTES ((Size) 32 << 20)
 #define ARRAYS_WORK_MEMS 8		/* limit in units of work_mem, if that is less */
 
-/* After this number of uses an index gets more hints if it has grown. */
-#ifdef GRNND_TEST_POINTS
-#define HINTS_EVERY 1
-#else
-#define HINTS_EVERY 16
-#endif
-
 /*
  * Number of pages at an index's front that one call prefetches; an index of 128 dimensions has 10
  * pages before its nodes.
@@ -63,7 +56,6 @@ typedef struct CacheEntry
 	GrnndIndex	ix;
 	MemoryContext arrays;		/* holds the codec's arrays and the hints; or NULL */
 	Size		arrays_bytes;
-	uint32		uses;			/* uses since the arrays were made */
 	bool		filled;			/* the arrays are complete */
 } CacheEntry;
 
@@ -381,7 +373,6 @@ static void
 drop_arrays(CacheEntry *entry)
 {
 	entry->ix.hints = no_hints;
-	entry->uses = 0;
 	entry->ix.codec.mean = entry->ix.encoder.mean = NULL;
 	entry->ix.codec.basis = entry->ix.encoder.basis = NULL;
 	entry->ix.codec.short_basis = entry->ix.encoder.short_basis = NULL;
@@ -710,8 +701,7 @@ grnnd_index(Relation index)
 	CacheEntry *entry = find_entry(index);
 
 	fill_entry(index, entry);
-	if (++entry->uses % HINTS_EVERY == 0)
-		grow_hints(entry, RelationGetNumberOfBlocks(index));
+	grow_hints(entry, RelationGetNumberOfBlocks(index));
 	return &entry->ix;
 }
 

@@ -107,8 +107,7 @@ static Buffer
 pin_block(GrnndStore *store, BlockNumber block)
 {
 	Relation	index = store->index;
-	bool		missing = store->missing_left > 0;
-	Buffer		buffer = grnnd_pin_likely(&store->finder, index, block, missing);
+	Buffer		buffer = grnnd_pin_likely(&store->finder, index, block);
 	int64		misses;
 
 	if (BufferIsValid(buffer))
@@ -295,7 +294,7 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 {
 	memset(store, 0, sizeof(*store));
 	store->prefetch_width = -1;
-	grnnd_finder_init(&store->finder, &ix->hints);
+	store->finder.hints = &ix->hints;
 	store->base.visit = store_visit;
 	store->base.test = store_test;
 	end_missing(store);
