@@ -72,8 +72,6 @@ extern double grn_lap(double *since);
  * never falls.
  */
 
-/* GRN_GRAIN: CREATE INDEX of 20,000 sentences and patches takes as long with half and twice. */
-#define GRN_GRAIN 512			/* rows or vertices that a thread takes at a time */
 #define GRN_MOST_REPORTS 32		/* reports of a single loop, at most */
 
 typedef struct GrnProgress

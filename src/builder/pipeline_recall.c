@@ -41,7 +41,6 @@
  * time.
  */
 #define WIDE_EVERY 4
-#define DEAD_LIMIT 64
 
 static const uint32_t widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
 static const uint32_t ks[GRN_CURVE_KS] = GRN_CURVE_K;
@@ -113,7 +112,7 @@ run_search(const Measure *m, GrnStore *store, uint32_t i, uint32_t ef, float **d
 	uint32_t	beam = codes && !grn_codes_exact(&p->codec) && p->metric->surrogate_beam > 1
 		? p->metric->surrogate_beam : 1;
 	GrnSearchParams params = {.layout = &r->layout, .codec = codes ? &p->codec : NULL,
-		.metric = p->metric, .ef = ef * beam, .ef_exact = ef, .wanted = (uint32_t) ks[0], .dead_limit = DEAD_LIMIT};
+		.metric = p->metric, .ef = ef * beam, .ef_exact = ef, .wanted = (uint32_t) ks[0]};
 	GrnSearch  *s = grn_search_begin(&params, store, m->now.floats + (size_t) i * p->rows.dim);
 	const GrnFound *found;
 	uint32_t	n;

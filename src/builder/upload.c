@@ -13,7 +13,6 @@
 											 * reports of progress */
 #define AHEAD_BYTES ((size_t) 16 << 20) /* the same if the rows are on a disk, where the next piece
 										 * is read ahead */
-#define STAGE_GRAIN 256			/* rows that a thread copies at a time */
 
 void
 grn_copy_rows(const GrnRows *rows, size_t first, size_t count, float *out)
@@ -89,7 +88,7 @@ grn_upload(GrnGpu *gpu, const GrnRows *rows, GrnParallel *parallel, GrnProgress 
 
 		if (rows->on_disk)
 			request_next_piece(rows, stage.first, piece);
-		parallel->run(parallel, count, STAGE_GRAIN, stage_range, &stage);
+		parallel->run(parallel, count, GRN_GRAIN, stage_range, &stage);
 		status = grn_gpu_rows(gpu, stage.first, count, stage.out, rows->dim, err);
 		grn_progress_done(progress, stage.first + count, rows->n);
 	}

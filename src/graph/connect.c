@@ -16,10 +16,7 @@
 
 #include <string.h>
 
-#include "graph/beam.h"
 #include "store/codec.h"
-
-#define SEARCH_GRAIN 16			/* words of 64 vertices that a thread takes at once */
 
 typedef struct Connect
 {
@@ -61,26 +58,50 @@ reached_neighbor(const Connect *c, uint32_t x)
 	return GRN_INVALID_ID;
 }
 
+/* The nearest vertices that a search keeps. */
+#define WIDTH 32
+
+/* A key orders as (distance, id) does.  The lowest bit is 1 if the vertex is expanded. */
+#define EXPANDED UINT64_C(1)
+
+/* Inserts vertex v into the nearest vertices of x, sorted keys. */
+static void
+offer(const Connect *c, uint32_t x, uint32_t v, uint64_t *keys, uint32_t *count)
+{
+	uint64_t	key = (uint64_t) grn_ordinal(distance(c, v, x)) << 32 | (uint64_t) v << 1;
+	uint32_t	at;
+
+	for (uint32_t i = 0; i < *count; i++)
+		if ((keys[i] | EXPANDED) == (key | EXPANDED))
+			return;
+	if (*count == WIDTH && key > keys[WIDTH - 1])
+		return;
+	at = *count < WIDTH ? (*count)++ : WIDTH - 1;
+	for (; at > 0 && keys[at - 1] > key; at--)
+		keys[at] = keys[at - 1];
+	keys[at] = key;
+}
+
 /* Returns the reached vertex nearest to x that a best-first search from the entry finds. */
 static uint32_t
 find_near(const Connect *c, uint32_t x)
 {
 	const GrnGraph *g = c->graph;
-	GrnSeenIds	seen;
-	GrnBeam		beam = {0};
-	uint32_t	v;
+	uint64_t	keys[WIDTH];
+	uint32_t	count = 0;
 
-	grn_seen_begin(&seen);
-	grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, c->entry, x)), c->entry));
-	while ((v = grn_beam_next(&beam)) != GRN_INVALID_ID)
-	{
-		const uint32_t *neighbors = g->ids + (size_t) v * g->degree;
+	offer(c, x, c->entry, keys, &count);
+	for (uint32_t i = 0; i < count; i++)
+		if (!(keys[i] & EXPANDED))
+		{
+			uint32_t	v = (uint32_t) keys[i] >> 1;
 
-		for (uint32_t i = 0; i < g->counts[v]; i++)
-			if (grn_seen_add(&seen, neighbors[i]))
-				grn_beam_offer(&beam, GRN_BEAM_KEY(grn_ordinal(distance(c, neighbors[i], x)), neighbors[i]));
-	}
-	return grn_beam_nearest(&beam);
+			keys[i] |= EXPANDED;
+			for (uint32_t j = 0; j < g->counts[v]; j++)
+				offer(c, x, g->ids[(size_t) v * g->degree + j], keys, &count);
+			i = UINT32_MAX;		/* the nearest of all comes next */
+		}
+	return (uint32_t) keys[0] >> 1;
 }
 
 /* Searches for the unreached vertices without reached neighbors, in words [begin, end). */
@@ -234,7 +255,7 @@ grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry, size_t nr
 		return 0;
 	c.queue = (uint32_t *) (c.reached + GRN_REACH_WORDS(graph->n));
 	c.near = c.queue + graph->n;
-	parallel->run(parallel, GRN_REACH_WORDS(graph->n), SEARCH_GRAIN, search_range, &c);
+	parallel->run(parallel, GRN_REACH_WORDS(graph->n), GRN_GRAIN / 64, search_range, &c);
 	for (uint32_t x = 0; x < graph->n; x++)
 	{
 		uint32_t	p;

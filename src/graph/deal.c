@@ -17,7 +17,6 @@
 
 #define TRIALS 256				/* rows of a part among which find_ends() looks for two distant
 								 * rows */
-#define GRAIN 512				/* rows that a thread takes at a time */
 
 /* A part that is dealt out. */
 typedef struct Deal
@@ -132,7 +131,7 @@ deal_homes(Deal *d, size_t n, float share, GrnParallel *parallel)
 	if (d->count > 1)
 	{
 		find_ends(d, n);
-		parallel->run(parallel, n, GRAIN, side_range, d);
+		parallel->run(parallel, n, GRN_GRAIN, side_range, d);
 		qsort_r(d->members, n, sizeof(uint32_t), by_side, d);
 		for (uint32_t to = 0; to < d->count; to++)
 			d->least[to] = stored_side(d, d->members[n * to / d->count]);
@@ -212,7 +211,7 @@ grn_parts_deal(const GrnRows *rows, uint32_t most, float overlap, size_t capacit
 		d.members = parts->members + parts->start[c];
 		deal_homes(&d, parts->guests[c] - parts->start[c], fminf(overlap, 1), parallel);
 		d.members = parts->members + parts->guests[c];
-		parallel->run(parallel, parts->others[c] - parts->guests[c], GRAIN, guest_range, &d);
+		parallel->run(parallel, parts->others[c] - parts->guests[c], GRN_GRAIN, guest_range, &d);
 	}
 
 	/* Guests beyond the capacity are left out. */

@@ -503,7 +503,7 @@ prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 	{
 		d->stride = grn_tile_stride(d->rows.dim);
 		d->not_bytes = grn_is_scaled(d->rows.embedding);
-		parallel->run(parallel, n, GRAIN, bytes_range, d);
+		parallel->run(parallel, n, GRN_GRAIN, bytes_range, d);
 		d->use_bytes = true;
 		if (d->not_bytes && (n >= PROJECT_ROWS || d->rows.dim >= BYTES_DIMENSIONS))
 		{
@@ -516,7 +516,7 @@ prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 				grn_project_part(&d->project, &d->rows, parallel, d->mean);
 			}
 			d->stride = grn_tile_stride(d->project.dims);
-			parallel->run(parallel, n, GRAIN, project_range, d);
+			parallel->run(parallel, n, GRN_GRAIN, project_range, d);
 		}
 		else if (d->not_bytes)
 			d->use_bytes = false;
@@ -529,7 +529,7 @@ prepare_comparison(Descent *d, GrnParallel *parallel, bool by_floats)
 		grn_tile_floats(&d->tile, &d->rows);
 	grn_pivot_order(&d->tile, n, d->params.seed, parallel, d->vertex,
 					d->scratch);
-	parallel->run(parallel, n, GRAIN, place_range, d);
+	parallel->run(parallel, n, GRN_GRAIN, place_range, d);
 	d->rows.order = d->row_order;
 	if (d->use_bytes)
 		grn_tile_bytes(&d->tile, d->bytes, d->terms, d->stride);
@@ -600,7 +600,7 @@ run_outer_iteration(Descent *d, GrnParallel *parallel, uint32_t rounds, GrnProgr
 		{
 			Slice		slice = {d, n * i / slices};
 
-			parallel->run(parallel, n * (i + 1) / slices - slice.first, GRAIN, slice_range, &slice);
+			parallel->run(parallel, n * (i + 1) / slices - slice.first, GRN_GRAIN, slice_range, &slice);
 			++*done;
 			if (progress)
 				progress(progress_ctx, *done < total ? *done : total, total);
@@ -677,7 +677,7 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 		return;
 	}
 	prepare_comparison(&d, parallel, d.copied == 0);
-	parallel->run(parallel, n, GRAIN, draw_first_range, &d);
+	parallel->run(parallel, n, GRN_GRAIN, draw_first_range, &d);
 
 	/* The first outer iteration begins with random neighbors and has one more round. */
 	total = ((uint64_t) d.params.t1 * d.params.t2 + 1) * slices_of(n);
@@ -689,17 +689,17 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 		{
 			d.rows = *rows;
 			prepare_comparison(&d, parallel, true);
-			parallel->run(parallel, n, GRAIN, draw_first_range, &d);
+			parallel->run(parallel, n, GRN_GRAIN, draw_first_range, &d);
 			done = 0;
 			run_outer_iteration(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total);
 		}
 		if (outer + 1 == d.params.t1)
 		{
 			/* Keys pushed in the last round were pruned.  Only edges of pools may fill lists. */
-			parallel->run(parallel, n, 64 * GRAIN, empty_range, &d);
+			parallel->run(parallel, n, GRN_GRAIN, empty_range, &d);
 			d.params.rho = 1.0f;
 		}
-		parallel->run(parallel, n, GRAIN, reverse_range, &d);
+		parallel->run(parallel, n, GRN_GRAIN, reverse_range, &d);
 	}
 	grn_write_lists(&d, parallel, fill);
 }

@@ -24,7 +24,6 @@
 #endif
 #define MAX_POOL GRN_MAX_DEGREE
 #define MAX_TILE (MAX_POOL + INBOX)
-#define GRAIN 256				/* vertices that a worker takes at a time */
 
 typedef struct Inbox
 {

@@ -27,7 +27,6 @@ typedef struct Dups
 /* With fewer rows a partition could overflow. */
 #define ROWS_PER_PARTITION 65536
 
-#define RANK_GRAIN 65536
 #define AHEAD_ROWS 1024			/* rows that are prefetched together, if enough of the last
 								 * AHEAD_ROWS were copies */
 #define MANY_COPIES 8			/* prefetch if one in MANY_COPIES rows was a copy: rows without
@@ -207,8 +206,8 @@ grn_find_duplicates(const GrnRows *rows, const uint64_t *hashes, const uint32_t 
 		Ranks		ranks = {rows->order, first, d.slots, d.slots + rows->n};
 
 		memset(ranks.least, 0xff, rows->n * sizeof(*ranks.least));
-		parallel->run(parallel, rows->n, RANK_GRAIN, least_range, &ranks);
-		parallel->run(parallel, rows->n, RANK_GRAIN, rank_range, &ranks);
+		parallel->run(parallel, rows->n, GRN_GRAIN, least_range, &ranks);
+		parallel->run(parallel, rows->n, GRN_GRAIN, rank_range, &ranks);
 		memcpy(first, ranks.by_rank, rows->n * sizeof(*first));
 	}
 	return d.distinct;

@@ -239,11 +239,11 @@ grn_write_lists(Descent *d, GrnParallel *parallel, bool fill)
 {
 	size_t		n = d->rows.n;
 
-	parallel->run(parallel, n, GRAIN, list_range, d);
+	parallel->run(parallel, n, GRN_GRAIN, list_range, d);
 	if (fill)
 	{
-		parallel->run(parallel, n, GRAIN, fill_range, d);
-		parallel->run(parallel, n, GRAIN, count_range, d);
+		parallel->run(parallel, n, GRN_GRAIN, fill_range, d);
+		parallel->run(parallel, n, GRN_GRAIN, count_range, d);
 	}
-	parallel->run(parallel, n, GRAIN, write_range, d);
+	parallel->run(parallel, n, GRN_GRAIN, write_range, d);
 }

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define GRAIN 256
 #define MAX_CANDIDATES (2 * GRN_MAX_DEGREE)
 
 /* A candidate: distance (tile.h), then row. */
@@ -94,5 +93,5 @@ grn_parts_merge(const GrnTile *tile, const GrnParts *parts, const uint32_t *list
 {
 	Merge		m = {.tile = tile, .parts = parts, .lists = lists, .graph = graph};
 
-	parallel->run(parallel, graph->n, GRAIN, merge_range, &m);
+	parallel->run(parallel, graph->n, GRN_GRAIN, merge_range, &m);
 }

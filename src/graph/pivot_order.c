@@ -14,7 +14,6 @@
 #define ROWS_PER_BIN 512		/* about; the rows of a bin should fit a core's cache */
 #define MAX_TOPS 64
 #define BINS ((size_t) MAX_TOPS * GRN_PANEL_ROWS)
-#define GRAIN 256
 
 typedef struct Bins
 {
@@ -116,7 +115,7 @@ grn_pivot_order(const GrnTile *tile, size_t n, uint64_t seed, GrnParallel *paral
 		if (children->count < GRN_PANEL_ROWS)
 			grn_panel_add(children, tile, row);
 	}
-	parallel->run(parallel, n, GRAIN, assign_range, b);
+	parallel->run(parallel, n, GRN_GRAIN, assign_range, b);
 
 	memset(start, 0, (BINS + 1) * sizeof(*start));
 	for (size_t i = 0; i < n; i++)

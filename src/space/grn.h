@@ -76,6 +76,12 @@ typedef struct GrnParallel
 						GrnRangeFn fn, void *arg);
 } GrnParallel;
 
+/*
+ * Rows or vertices that a thread takes at a time in most loops.  A build of 10,000 or 20,000
+ * sentences or image patches takes the same time with half and twice.
+ */
+#define GRN_GRAIN 256
+
 typedef enum GrnPhase
 {
 	GRN_PHASE_COLLECT = 1,		/* collecting vectors */

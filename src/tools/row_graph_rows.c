@@ -28,9 +28,6 @@
 /* Memory for rows and stored values is allocated in pieces of this size. */
 #define CHUNK_BYTES (1024 * 1024)
 
-/* Rows between two reads of the builder's messages. */
-#define ROWS_PER_CHECK 64
-
 /* Limit of rows for views and relations without pages of their own. */
 #define MOST_OTHER_ROWS (UINT64_C(1) << 28)
 
@@ -204,7 +201,7 @@ receive(void *arg, const Datum *values, const bool *isnull)
 			grnnd_builder_poll(&g->build.builder);
 			grnnd_builder_rows(&g->build.builder, g->build.rows);
 		}
-		g->until_check = ROWS_PER_CHECK;
+		g->until_check = GRNND_ROWS_PER_CHECK;
 	}
 	take_row(g, values[0], isnull[0], values[1]);
 }

