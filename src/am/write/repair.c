@@ -452,8 +452,8 @@ note_node(Repair *r, const GrnRecord *rec, uint32 id, uint32 live)
 	for (uint32 i = 0; i < rec->count && !late; i++)
 		grnnd_reach_mark(&v->reach, ids[i]);
 	/*
-	 * A node that loses no edge has such a list from a canceled vacuum, or, beside rows on a line, from
-	 * its build.  Dead nodes cannot have had more neighbors than their degree.
+	 * A node that loses no edge has a short list from a canceled vacuum or from its build, which gives
+	 * one to a row on a line.  Dead nodes cannot have had more neighbors than their degree.
 	 */
 	if (!late && live < r->enough &&
 		(live < rec->count || r->poor.count < (uint64) v->dead.count * r->ix->layout.degree))
