@@ -328,15 +328,11 @@ grnnd_renews_lists(const GrnndMeta *meta)
 	return meta->list_pages > 0;
 }
 
-/*
- * Number of candidates that a scan keeps for each unit of ef_search.  The surrogate's factor does
- * not apply without codes, or if codes are rows.
- */
+/* Number of candidates that a scan keeps for each unit of ef_search. */
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
 {
-	return grn_has_codes(&ix->codec) && !grn_codes_exact(&ix->codec)
-		? Max(ix->key.metric->surrogate_beam, 1) : 1;
+	return Max(ix->key.metric->surrogate_beam, 1);
 }
 
 /* ---- settings.c ---- */

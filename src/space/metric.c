@@ -208,7 +208,10 @@ static const GrnMetricInfo metrics[] = {
 		.embedding = GRN_EMBED_ROW,
 		.codes = GRN_CODES_ROWS,
 		.comparison = GRN_COMPARE_L1,
-		/* Recall@10 at ef 40 with 1 and 2: 20,000 SIFT rows .942, .991, sentences .973, .993. */
+		/*
+		 * Recall at ef 40, 100, 200 with 1 .863, .960, .990, with 2 .947, .990, .997, hnsw's .911,
+		 * .992, 1.000 in 1.8 times the time: 10,000 histograms of image patches.
+		 */
 		.surrogate_beam = 2,
 		.value = plain_value,
 		.bound = l1_bound
@@ -230,7 +233,7 @@ static const GrnMetricInfo metrics[] = {
 		.codes = GRN_CODES_DIRECTIONS,
 		.comparison = GRN_COMPARE_JACCARD,
 		.own_codes = GRN_EXACT_JACCARD,
-		.surrogate_beam = 2,
+		.surrogate_beam = 1,
 		.value = jaccard_value,
 		.bound = jaccard_bound
 	},

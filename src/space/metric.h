@@ -11,7 +11,7 @@
  *
  * L1 and Jaccard have no embedding with as few dimensions.  The surrogate of L1 is the
  * Euclidean distance of the same rows; the surrogate of Jaccard is the Euclidean distance of
- * their directions.  The graph, the codes and the candidates of a search use the surrogate.
+ * their directions.  The graph alone uses the surrogate.
  * Only the nodes that a search visits are compared by the metric.
  */
 #ifndef GRN_METRIC_H
@@ -120,8 +120,9 @@ typedef struct GrnMetricInfo
 	 */
 	GrnEstimated own_codes;
 	/*
-	 * For a metric with a surrogate: candidates that a scan's search keeps for each of ef_search.
-	 * The nearest by the surrogate may not be the nearest by the metric.  Otherwise 0.
+	 * For a metric with a surrogate: candidates that a scan's search keeps for each of ef_search,
+	 * because edges of the surrogate's graph lead to the nearest rows less often.  Otherwise 0.
+	 * With a surrogate an index has codes only if they are rows.
 	 */
 	uint32_t	surrogate_beam;
 	/* entry points that are the longest rows; the remaining entry points are a sample */

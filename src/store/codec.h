@@ -338,8 +338,8 @@ typedef struct GrnCodeQuery
 } GrnCodeQuery;
 
 /*
- * Prepares a query for distances of the operator: squared if Euclidean, or the surrogate's.  q:
- * [codec->dim]; scratch: [k] floats of the codec's shape.
+ * Prepares a query for distances of the operator, squared if Euclidean.  q: [codec->dim]; scratch:
+ * [k] floats of the codec's shape.
  */
 extern void grn_code_query(const GrnCodec *codec, const float *q,
 						   GrnCodeQuery *out, float *scratch);

@@ -35,8 +35,8 @@ grn_add_found(GrnSearch *s, const GrnFound *found)
  * long as estimates are usual for one of the ef_exact nearest rows found, or possible for one of
  * the wanted rows, and up to MOST_VISITS times the width.  Distances and estimates of the nodes
  * found have a line of regression.  The line gives the mean estimate at a distance, and the nodes
- * give the standard deviation of estimates from the line.  So estimates may have another unit than
- * distances, as a surrogate's have.  The larger the errors, the more candidates are visited.
+ * give the standard deviation of estimates from the line.  The larger the errors, the more
+ * candidates are visited.
  *
  * Usual are estimates up to USUAL standard deviations above the mean.  Possible are estimates up to
  * sqrt(2 ln ef_exact) deviations, which the greatest of ef_exact errors is likely to reach: the
@@ -69,8 +69,7 @@ begin_bound(GrnSearch *s)
 {
 	GrnSearchParams *p = &s->p;
 
-	/* a surrogate's own errors do not become smaller towards the nearest rows */
-	if (p->metric->surrogate_beam > 0 || p->wanted > p->ef_exact)
+	if (p->wanted > p->ef_exact)
 		p->wanted = p->ef_exact;
 	if (p->wanted == 0)
 		p->wanted = (p->ef_exact + 3) / 4;

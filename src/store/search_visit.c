@@ -48,7 +48,7 @@ grn_query_begin(GrnSearch *s, const float *q)
 	{
 		float		scratch[GRN_MAX_CODE_DIMS];
 
-		if (p->by_row || (p->metric->surrogate_beam > 0 && !grn_codes_exact(codec)))
+		if (p->by_row)
 			grn_code_query_row(codec, q, &to->code, scratch);
 		else
 			grn_code_query(codec, q, &to->code, scratch);

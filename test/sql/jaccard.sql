@@ -1,4 +1,4 @@
--- Jaccard distance of bit strings, whose graph and codes go by their directions.
+-- Jaccard distance of bit strings, whose graph goes by their directions.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd CASCADE;
 CREATE SCHEMA test_jaccard;

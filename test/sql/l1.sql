@@ -1,4 +1,4 @@
--- L1, whose graph and codes go by the Euclidean distance of the same rows: builds, writes,
+-- L1, whose graph goes by the Euclidean distance of the same rows: builds, writes,
 -- order and recall against the exact answer.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS grnnd_tools CASCADE;
