@@ -19,11 +19,12 @@
 
 /*
  * Half and twice of each constant change neither recall nor visits of 20,000 sentences, image
- * patches and rows in tight clusters of 100, of which three quarters were deleted.
+ * patches and rows in tight clusters of 100, of which three quarters were deleted.  Searches that
+ * fail are not tried again with a larger ef: with 32, 5,000 rows in clusters of 20, each replaced
+ * twice, have recall .975 instead of .996 at ef 20.
  */
-#define FIRST_EF 8				/* a search with FIRST_EF finds nearly all; */
-#define LAST_EF 32				/* the rest are tried again with LAST_EF */
-#define DEAD_LIMIT(ef) (2 * (ef) + 64)
+#define EF 8
+#define DEAD_LIMIT (2 * EF + 64)
 #define NEAR_SHARE 4			/* a search must find a node of this part of the target's list */
 #define MOST_ADDED 512			/* another round follows if more than one of MOST_ADDED searches
 								 * adds an edge */
@@ -202,12 +203,12 @@ add_edges(Round *r, uint32_t n)
 
 /* Does a search come near the target, of row x?  t->end: the nearest node, if any. */
 static bool
-arrives(const GrnNavigation *n, GrnStore *store, const GrnRecord *target, const float *x, uint32_t ef, Trial *t)
+arrives(const GrnNavigation *n, GrnStore *store, const GrnRecord *target, const float *x, Trial *t)
 {
 	const uint32_t *ids = grn_rec_ids(n->layout, target);
 	uint32_t	nnear = (target->count + NEAR_SHARE - 1u) / NEAR_SHARE;
-	GrnSearchParams params = {.layout = n->layout, .codec = n->codec, .metric = n->metric, .ef = ef,
-		.by_row = true, .dead_limit = DEAD_LIMIT(ef)};
+	GrnSearchParams params = {.layout = n->layout, .codec = n->codec, .metric = n->metric, .ef = EF,
+		.by_row = true, .dead_limit = DEAD_LIMIT};
 	GrnSearch  *s = grn_search_begin(&params, store, x);
 	uint32_t	nfound;
 	bool		result = false;
@@ -246,7 +247,7 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 		if (!read_node(n, store, t->target, target, x))
 			continue;
 		t->version = target->version;
-		if (arrives(n, store, target, x, FIRST_EF, t) || arrives(n, store, target, x, LAST_EF, t))
+		if (arrives(n, store, target, x, t))
 			t->end = GRN_INVALID_ID;
 	}
 	store->free(store, target);

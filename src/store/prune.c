@@ -139,13 +139,12 @@ grn_evict(const GrnEvict *e)
 	{
 		float		d = e->to_v[i];
 		bool		farther = d != INFINITY && d > e->x_to_v;
-		bool		far = farther && d > GRN_FAR * e->x_to_v;
 		int			rank = 0;
 
 		if ((!farther && e->level != GRN_EVICT_ANY) || (!e->reached[i] && !e->may_add))
 			continue;
 		if (farther)
-			rank = 1 << 4 | !far << 3 | e->reached[i] << 2 | (e->to_x[i] < d) << 1 | e->one_way[i];
+			rank = 1 << 3 | e->reached[i] << 2 | (e->to_x[i] < d) << 1 | e->one_way[i];
 		if (rank > best_rank ||
 			(rank == best_rank && (!farther || d * e->to_x[best] > e->to_v[best] * e->to_x[i])))
 		{

@@ -49,19 +49,11 @@ extern size_t grn_prune_bytes(uint32_t n);
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 
 /*
- * A node that is farther than another by this factor, in squared distances, leads far.  With 2, 4
- * and 8 recall and visits are the same (12,000 sentences and rows in tight clusters, half
- * inserted).
- */
-#define GRN_FAR 4
-
-/*
  * A full node v must give up the edge to one of its neighbors, y, for an edge to a new node x.
  * grn_evict() chooses y by this table.  The first row that tells two neighbors apart decides.
  *
  *	preferred                               reason
  *	farther from v than x                   x may replace y; a nearer y only with GRN_EVICT_ANY
- *	not far (see GRN_FAR, from v)           few edges lead out of a cluster
  *	reached without v's edge                x needs no edge to y
  *	nearer to x than to v (x occludes y)    paths v -> x -> y are short
  *	without an edge to v                    edges in both directions serve searches best

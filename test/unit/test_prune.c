@@ -169,14 +169,10 @@ static int
 compare_by(int row, const GrnEvict *e, int a, int b)
 {
 	bool		farther[2];
-	bool		far[2];
 	int			at[2] = {a, b};
 
 	for (int i = 0; i < 2; i++)
-	{
 		farther[i] = e->to_v[at[i]] != INFINITY && e->to_v[at[i]] > e->x_to_v;
-		far[i] = farther[i] && e->to_v[at[i]] > GRN_FAR * e->x_to_v;
-	}
 	if (row > 0 && !farther[0])
 		return a - b;
 	switch (row)
@@ -184,12 +180,10 @@ compare_by(int row, const GrnEvict *e, int a, int b)
 		case 0:
 			return farther[0] - farther[1];
 		case 1:
-			return far[1] - far[0];
-		case 2:
 			return e->reached[a] - e->reached[b];
-		case 3:
+		case 2:
 			return (e->to_x[a] < e->to_v[a]) - (e->to_x[b] < e->to_v[b]);
-		case 4:
+		case 3:
 			return e->one_way[a] - e->one_way[b];
 		default:
 			return (e->to_v[a] * e->to_x[b] > e->to_v[b] * e->to_x[a]) -
@@ -203,7 +197,7 @@ evict(void)
 {
 	uint32_t	taken[3] = {0};
 	uint32_t	refused = 0;
-	uint32_t	decided[6] = {0};
+	uint32_t	decided[5] = {0};
 
 	for (int round = 0; round < 6000; round++)
 	{
@@ -254,7 +248,7 @@ evict(void)
 			CHECK(position >= 0, "%d was possible", i);
 			if (position < 0)
 				continue;
-			while (order == 0 && row < 6)
+			while (order == 0 && row < 5)
 				order = compare_by(row++, &e, position, i);
 			CHECK(order >= 0, "round %d: %d is better than %d by row %d", round, i, position, row - 1);
 			decided[row - 1]++;
@@ -262,7 +256,7 @@ evict(void)
 	}
 	CHECK(taken[0] > 100 && taken[1] > 100 && taken[2] > 100 && refused > 100, "%u, %u, %u, %u",
 		  taken[0], taken[1], taken[2], refused);
-	for (int row = 0; row < 6; row++)
+	for (int row = 0; row < 5; row++)
 		CHECK(decided[row] > 100, "row %d decides %u times", row, decided[row]);
 }
 

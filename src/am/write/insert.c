@@ -521,17 +521,14 @@ add_edge(Insert *in, const GrnEdge *edge, uint32 most)
 }
 
 /*
- * Finds live neighbors of the row's twin that are far from the twin: not found by the search, or
- * much farther than the nearest `own` nodes. Writes the positions of at most `most` of them, from
- * the end, to far, and returns the number.
+ * Finds live neighbors of the row's twin that are far from the twin: the search has not found them.
+ * Writes the positions of at most `most` of them, from the end, to far, and returns the number.
  */
 static uint32
-far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, uint32 own,
-		  uint32 most, uint32 *far)
+far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, uint32 most, uint32 *far)
 {
 	const GrnFound *found = grn_search_found(search);
 	GrnRecord  *scratch = palloc(grnnd_copy_bytes(in->ix));
-	float		near = GRN_FAR * found[Min(own, nfound - 1)].distance;
 	uint32		n = 0;
 
 	for (uint32 i = twin->count; i-- > 0 && n < most;)
@@ -541,8 +538,7 @@ far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, u
 
 		while (at < nfound && found[at].id != id)
 			at++;
-		if (at < nfound ? found[at].state == GRN_NODE && found[at].distance > near
-			: grnnd_copy_record(in->index, in->ix, id, scratch, NULL) == GRN_NODE)
+		if (at == nfound && grnnd_copy_record(in->index, in->ix, id, scratch, NULL) == GRN_NODE)
 			far[n++] = i;
 	}
 	pfree(scratch);
@@ -567,7 +563,7 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 
 	if (grnnd_copy_record(in->index, in->ix, in->twins[0], twin, NULL) == GRN_NODE)
 	{
-		nfar = far_edges(in, search, nfound, twin, list->near, FAR_EDGES(room), far);
+		nfar = far_edges(in, search, nfound, twin, FAR_EDGES(room), far);
 		edge = grn_own_edge(l, twin, in->twins[0]);
 		grn_add_edge(l, in->rec, &edge);
 	}
@@ -624,7 +620,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	{
 		uint32		degree = ix->layout.degree;
 
-		join_twin(in, search, nfound, &list, degree - Min(shares.least_links, degree / ROOM_SHARE));
+		join_twin(in, search, nfound, &list, degree - degree / ROOM_SHARE);
 		memcpy(from, in->twins, in->ntwins * sizeof(uint32));
 	}
 	plan.near = near;
