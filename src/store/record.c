@@ -114,15 +114,6 @@ shape_of_bytes(uint32_t bytes)
 }
 
 /*
- * The cost of a visit is the share of a page that a record takes, because both reads and the size
- * of the index grow with this share.  SIFT thus gets seven records a page, and sentence embeddings
- * of 384 dimensions in 8 bits get four.  Inserts write and log edges, so a part (1 / EDGE_SHARE)
- * of the bytes of all edges is added: if longer codes do not lower the number of records a page,
- * codes end where 4 more bytes save less than a hundredth of the visits.  A search without codes
- * must visit each neighbor, which takes 17 to 40 times the visits of codes without errors.
- */
-#define EDGE_SHARE 4
-/*
  * With 4 bits a number, records of 600 to 780 dimensions come four to a page instead of three.  28
  * edges with codes of 48 bytes are then better than 32 edges with 40 bytes, and nearly as good as
  * 32 edges with 48 bytes three to a page (768 dimensions; test/bench/decisions.md).
@@ -147,6 +138,11 @@ shape_of_bytes(uint32_t bytes)
  * is .501 and .566 of made SPLADE rows, .743 and .79 of short queries of documentation.
  */
 #define SPARSE_DEGREE 40
+/*
+ * A search without codes must visit each neighbor, which takes 17 to 40 times the visits of codes
+ * without errors.  Half and twice build the same indexes of eight sets, among them sentences, image
+ * patches, word vectors, histograms and normal rows.
+ */
 #define VISITS_WITHOUT_CODES 30
 
 bool
@@ -197,6 +193,11 @@ fills_given_up(const GrnLayout *l, GrnLayoutSpec plain)
 	return !grn_layout_of(&p, &plain) || is_denser(l, &p);
 }
 
+/*
+ * The cost of a visit is the share of a page that a record takes, because both reads and the size
+ * of the index grow with this share.  SIFT thus gets seven records a page, and sentence embeddings
+ * of 384 dimensions in 8 bits get four.
+ */
 void
 grn_layout_code_costs(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 {
@@ -211,8 +212,7 @@ grn_layout_code_costs(const GrnLayoutSpec *spec, GrnCodeCosts *costs)
 		coded.shape = shape_of_bytes(bytes);
 		if (grn_layout_of(&l, &coded) &&
 			!(plain.degree > spec->degree && fills_given_up(&l, plain)))
-			cost = (float) (l.payload * l.span) / (float) l.per_page +
-				(float) (spec->degree * (bytes + 8)) / EDGE_SHARE;
+			cost = (float) (l.payload * l.span) / (float) l.per_page;
 		if (bytes == 0)
 			cost *= VISITS_WITHOUT_CODES;
 		costs->visit[bytes / GRN_CODE_STEP] = cost;

@@ -95,12 +95,6 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 /* ---- rows ---- */
 
 /*
- * Number of lists (of ef) that one choice fills, about.  Lists of 6,000 rows take the same time
- * with 1, 2 and 4, at LIMIT 10 and 100.
- */
-#define CHOSEN 2
-
-/*
  * Counts the waiting rows from index `from` as offered, and adds the near ones to `nearest`.  A
  * row may come with two groups; the set `noted` makes the row count once.
  */
@@ -191,7 +185,7 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 void
 grn_choose_waiting(GrnSearch *s, Keys *heap)
 {
-	s->closed.bound = take_nearest(s, &s->closed.rows, (size_t) CHOSEN * s->list.room, heap);
+	s->closed.bound = take_nearest(s, &s->closed.rows, s->list.room, heap);
 }
 
 /* ---- groups ---- */

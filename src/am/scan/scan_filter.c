@@ -24,13 +24,6 @@
  */
 #define LONG_LIST 500
 
-/*
- * If the sample lets this many times more rows pass than a list has, the length of the list
- * counts: the sample tests signatures, and signatures that are hashes say nothing of ranges.  Half
- * and twice change no visit by filters that 1 to 30% of 20,000 sentences and image patches pass.
- */
-#define SIGNATURES_ERR 2
-
 /* Candidates of the scan's search.  Of those that pass the filter, some are not in the set. */
 static double
 candidates(const GrnndScan *so)
@@ -135,8 +128,9 @@ grnnd_begin_way(IndexScanDesc scan, GrnSearchParams *params, uint64 most_visits)
 	if (so->list.work.cost <= grnnd_graph_cost(ef, 1) && (list = search_list(scan, params)) != NULL)
 		return list;
 	sample = grnnd_pick_sample(&so->store, &so->filter->base, &params->share);
-	if (so->list.listed.n > 0 && listed < params->share / SIGNATURES_ERR)
-		params->share = listed;
+	/* the sample tests signatures, and signatures that are hashes say nothing of ranges */
+	if (so->list.listed.n > 0)
+		params->share = Min(params->share, listed);
 	graph = grnnd_graph_cost(ef, params->share);
 	if (so->list.listed.n == 0 && most_visits > 0 && graph > (double) most_visits)
 		return NULL;
