@@ -79,7 +79,10 @@ extern IndexScanState *grnnd_scan_with_bitmap(PlanState * node);
  */
 
 #define GRNND_SAMPLED_QUERIES 64	/* at most, for each index */
-/* Fewer queries measure recall too roughly, and would tell too much of each. */
+/*
+ * Fewer queries measure recall too roughly, and would tell too much of each.  (Recall .95 is known
+ * to .012 by 64 queries, to .016 and .008 by half and twice.)
+ */
 #define GRNND_LEAST_SAMPLE 24
 
 /* Requests the shared memory, in _PG_init(). */
