@@ -33,10 +33,8 @@
  * equally long (20,000 rows).
  */
 #define UNCHANGED_EF 8
-/* A list that begins with a twin leaves this part free at most, for edges that links back need. */
-#define ROOM_SHARE 4
 /* Far edges taken from a twin, at most. */
-#define FAR_EDGES(room) ((room) * 3 / 4)
+#define FAR_EDGES(degree) ((degree) * 3 / 4)
 /* Attempts after which "vacuum killed every neighbor first" must be a bug. */
 #define MAX_ATTEMPTS 100
 
@@ -547,13 +545,13 @@ far_edges(Insert *in, GrnSearch *search, uint32 nfound, const GrnRecord *twin, u
 
 /*
  * Makes the list of a row that has a twin, a node with the same vector and other filter values: the
- * twin, the row's chosen neighbors, and far neighbors of the twin, `room` edges in all. Where
- * rows lie in clusters, far edges lead to other clusters; a search around the row does not see
+ * twin, the row's chosen neighbors, and far neighbors of the twin, as many as fit. Where rows
+ * lie in clusters, far edges lead to other clusters; a search around the row does not see
  * their ends, or the rule refuses them. So far edges have priority, but come last in the list,
  * which is nearest first.
  */
 static void
-join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, uint32 room)
+join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list)
 {
 	const GrnLayout *l = &in->ix->layout;
 	GrnRecord  *twin = palloc(grnnd_copy_bytes(in->ix));
@@ -563,19 +561,19 @@ join_twin(Insert *in, GrnSearch *search, uint32 nfound, const GrnndList *list, u
 
 	if (grnnd_copy_record(in->index, in->ix, in->twins[0], twin, NULL) == GRN_NODE)
 	{
-		nfar = far_edges(in, search, nfound, twin, FAR_EDGES(room), far);
+		nfar = far_edges(in, search, nfound, twin, FAR_EDGES(l->degree), far);
 		edge = grn_own_edge(l, twin, in->twins[0]);
 		grn_add_edge(l, in->rec, &edge);
 	}
 	for (uint32 i = 0; i < list->near; i++)
 	{
 		edge = grnnd_list_edge(in->ix, list, i);
-		add_edge(in, &edge, room - nfar);
+		add_edge(in, &edge, l->degree - nfar);
 	}
 	while (nfar > 0)
 	{
 		edge = grn_get_edge(l, twin, far[--nfar]);
-		add_edge(in, &edge, room);
+		add_edge(in, &edge, l->degree);
 	}
 	pfree(twin);
 }
@@ -618,9 +616,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	in->rec->count = 0;
 	if (plan.ntwins > 0)
 	{
-		uint32		degree = ix->layout.degree;
-
-		join_twin(in, search, nfound, &list, degree - degree / ROOM_SHARE);
+		join_twin(in, search, nfound, &list);
 		memcpy(from, in->twins, in->ntwins * sizeof(uint32));
 	}
 	plan.near = near;
