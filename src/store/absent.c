@@ -14,11 +14,14 @@
 #define MOST_CANDIDATES 1024
 #define PLACE_BITS 12
 #define PLACES (1 << PLACE_BITS)
-/* Number of nearest candidates that are tried against the rule for one list. */
+/*
+ * Number of nearest candidates that are tried against the rule for one list.  VACUUM of 6,000
+ * sentences takes as long with half and twice.
+ */
 #define MOST_TRIED 8
 /*
  * Number of lists with a remembered replacement.  Searches of different widths reach the same
- * lists.
+ * lists.  VACUUM of 6,000 sentences takes .26 s, with half .30, with twice .26.
  */
 #define REMEMBERED 256
 

@@ -140,8 +140,8 @@ shape_of_bytes(uint32_t bytes)
 #define SPARSE_DEGREE 40
 /*
  * A search without codes must visit each neighbor, which takes 17 to 40 times the visits of codes
- * without errors.  Half and twice build the same indexes of eight sets, among them sentences, image
- * patches, word vectors, histograms and normal rows.
+ * without errors.  Half and twice build the same indexes of seven sets, among them sentences, image
+ * patches, word vectors and normal rows.
  */
 #define VISITS_WITHOUT_CODES 30
 

@@ -19,7 +19,10 @@
 #include "am/scan/scan.h"
 #include "am/write/write.h"
 
-/* Size of a block whose release makes malloc keep twice this much free memory. */
+/*
+ * Size of a block whose release makes malloc keep twice this much free memory.  Searches of lists
+ * of 6,000 rows take as long with half and twice, and half as long again without.
+ */
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
 
 /*

@@ -44,7 +44,8 @@
 #define DRAWS 8					/* random ids for each query */
 /*
  * Every fourth query runs at all widths; the rest run until they have found their nearest 10. Of
- * the fewer queries of scans all run at all widths.
+ * the fewer queries of scans all run at all widths.  VACUUM of 6,000 sentences, half inserted,
+ * takes .28 s, with every second query .33, with every eighth .23.
  */
 #define WIDE_EVERY 4
 
