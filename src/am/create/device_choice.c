@@ -16,7 +16,6 @@
 #define GPU_START_SECONDS 0.35
 #define CPU_ALL 2				/* time of graph, codes, connecting and recall together, as a
 								 * multiple of the graph's */
-#define CPU_SECONDS_PER_DIM_SQUARED 0.5e-6	/* for the projection, once, on a single core */
 
 /*
  * Figures of this transaction's builds so far.  A transaction may build an index on each of many
@@ -36,8 +35,7 @@ cpu_seconds(const GrnndBuild *build, double rows)
 {
 	double		cpus = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
-	return CPU_SECONDS_PER_DIM_SQUARED * build->dim * build->dim +
-		grnnd_core_seconds(build, rows) / Min(build->spec.threads, cpus);
+	return grnnd_core_seconds(build, rows) / Min(build->spec.threads, cpus);
 }
 
 /* By this rule small builds together lose at most the cost of the GPU's start. */
