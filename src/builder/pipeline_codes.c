@@ -19,7 +19,8 @@
 /*
  * Vertices that are judged.  Longer codes make an index of 250,000 Gaussian rows half as large
  * again if a twelfth of the vertices is poor, so the choice of longer codes must not depend on
- * chance.  Of rows beyond memory each neighbor may cost a read of the disk.
+ * chance.  Of rows beyond memory each neighbor may cost a read of the disk.  10,000 sentences and
+ * image patches: the same index in the same time with half and twice.
  */
 #define JUDGED 8192
 
@@ -33,8 +34,12 @@
 #define FEW_POOR 0.25
 
 #define CENTER_ROWS 4096		/* sampled rows whose mean is the center of own vectors */
-#define FAR_FROM_CENTER 4		/* rows farther from the mean than this multiple of the median
-								 * distance do not count */
+/*
+ * Rows farther from the mean than this multiple of the median distance do not count.  8,000 image
+ * patches in layout compact, one in 3,000 of them 10,000 times as long, recall at ef 10: .966 with
+ * 2, 4 and 8, .407 if all rows count.
+ */
+#define FAR_FROM_CENTER 4
 
 typedef struct Encoding
 {

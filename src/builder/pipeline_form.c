@@ -16,6 +16,7 @@
 #include "memory/memory.h"
 #include "store/record.h"
 
+/* 10,000 sentences and image patches: the same form with half and twice of the next three. */
 #define NEAREST 10				/* nearest rows of a probe that a search must keep */
 #define KEPT 40					/* rows that a search keeps */
 #define PROBES 64

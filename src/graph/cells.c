@@ -30,8 +30,6 @@
 #define EVEN 0.05f				/* parts are even if none exceeds the mean by more than this share */
 #define WEIGHT_STEP 0.85f		/* units that a weight gains if the part has twice the mean size */
 #define SMALLER_STEP 0.7f		/* factor of the unit after a weight has changed too far */
-#define COUNT_WORK 65536		/* comparisons of distances that are worth another thread */
-#define FIND_WORK 2048			/* computations of distances that are worth another thread */
 
 /* Returns a if mask is all ones, b if mask is 0. */
 static inline uint32_t
@@ -205,18 +203,18 @@ count_range(void *arg, int worker, size_t begin, size_t end)
 			__atomic_fetch_add(&s->sizes[c], sizes[c], __ATOMIC_RELAXED);
 }
 
-/* Runs fn over the blocks of the sample, in pieces that are worth a thread. */
+/* Runs fn over the blocks of the sample. */
 static void
-run_sample(Split *s, size_t work, GrnRangeFn fn, GrnParallel *parallel)
+run_sample(Split *s, GrnRangeFn fn, GrnParallel *parallel)
 {
-	parallel->run(parallel, (s->sample->n + ROWS - 1) / ROWS, work / (s->nparts * ROWS) + 1, fn, s);
+	parallel->run(parallel, (s->sample->n + ROWS - 1) / ROWS, GRN_GRAIN / ROWS, fn, s);
 }
 
 static void
 count(Split *s, GrnParallel *parallel)
 {
 	memset(s->sizes, 0, sizeof(s->sizes));
-	run_sample(s, COUNT_WORK, count_range, parallel);
+	run_sample(s, count_range, parallel);
 }
 
 /*
@@ -431,7 +429,7 @@ find_border(Split *s, float overlap, GrnParallel *parallel)
 {
 	if (overlap <= 0 || overlap >= 1)
 		return overlap <= 0 ? -INFINITY : INFINITY;
-	run_sample(s, COUNT_WORK, border_range, parallel);
+	run_sample(s, border_range, parallel);
 	grn_cut_sort_by_part(s);
 	for (uint32_t c = 0; c < s->nparts; c++)
 	{
@@ -489,11 +487,11 @@ find_centers(Split *s, float overlap, GrnParallel *parallel)
 			parallel->run(parallel, s->nparts, 1, move_range, s);
 			move_smallest(s);
 		}
-		run_sample(s, FIND_WORK, sample_range, parallel);
+		run_sample(s, sample_range, parallel);
 		balance(s, WEIGHT_STEPS, WEIGHT_STEPS, parallel);
 	}
 	*s->sample = all;
-	run_sample(s, FIND_WORK, sample_range, parallel);
+	run_sample(s, sample_range, parallel);
 	find_across(s);
 	for (int round = 0; round < MEMBER_ROUNDS; round++)
 	{

@@ -23,10 +23,16 @@
 /* A search that has seen more ids zeroes the whole set instead of single ids. */
 #define MOST_SEEN 16384
 
-/* Bytes of a row to prefetch.  The processor's own prefetcher finds the following bytes. */
+/*
+ * Bytes of a row to prefetch.  The processor's own prefetcher finds the following bytes.  Index and
+ * lists of 20,000 sentences take 5.5 s of processor time, without prefetch 5.9; of 5,000 as long.
+ */
 #define PREFETCH_BYTES 512
 
-/* A panel's bytes of floats, which must fit the second-level cache, and its most rows. */
+/*
+ * A panel's bytes of floats, which must fit the second-level cache, and its most rows.  Exact lists
+ * of 5,000 sentences take the same time with half and twice of both.
+ */
 #define PANEL_BYTES (256 * 1024)
 #define MOST_PANEL_ROWS 256
 

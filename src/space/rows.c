@@ -7,7 +7,8 @@
 #include "memory/memory.h"
 #include "space/form.h"
 
-#define NEXT_BYTES 4096			/* the most bytes between two rows that one request covers */
+/* The most bytes between two rows that one request covers: a memory page, which has no gap. */
+#define NEXT_BYTES 4096
 
 size_t
 grn_row_bytes(GrnForm form, GrnEmbedding embedding, uint32_t dim)

