@@ -58,7 +58,10 @@ reached_neighbor(const Connect *c, uint32_t x)
 	return GRN_INVALID_ID;
 }
 
-/* The nearest vertices that a search keeps. */
+/*
+ * The nearest vertices that a search keeps.  Half and twice: the same recall and visits of 10,000
+ * near duplicates and rows in tight clusters.
+ */
 #define WIDTH 32
 
 /* A key orders as (distance, id) does.  The lowest bit is 1 if the vertex is expanded. */

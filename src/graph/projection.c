@@ -26,7 +26,11 @@
 #define ENERGY_LEAST 0.80f		/* if the directions keep less, all coordinates become bytes */
 #define SAMPLE 8192				/* the most rows of the sample of a fit */
 #define SAMPLE_FLOATS ((size_t) 16 << 20)	/* the most floats of the sample of a fit */
-#define SIZE_ROWS 1024			/* rows that show the size of coordinates */
+/*
+ * Rows that show the size of coordinates.  10,000 sentences, recall at ef 10: half .974, this .975,
+ * twice .976, with half and twice of BLOCK and CHUNK as well, in the same time.
+ */
+#define SIZE_ROWS 1024
 #define CLIP 6.0f				/* a byte saturates beyond this multiple of the root mean square of
 								 * rows' largest coordinates */
 #define BLOCK 16				/* rows that are projected together and share directions in the

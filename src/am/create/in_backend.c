@@ -19,7 +19,8 @@
 
 /*
  * Estimated processor seconds up to which the leader builds alone.  The threads of a builder would
- * save no noticeable time.
+ * save no noticeable time.  Processor time in the leader and in a builder: 1,900 sentences (.1 s by
+ * the estimate) .31 and .34 s, 3,800 .44 and .49 s.
  */
 #define MOST_SECONDS 0.1
 
