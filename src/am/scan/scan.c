@@ -21,7 +21,7 @@
 
 /*
  * Size of a block whose release makes malloc keep twice this much free memory.  Searches of lists
- * of 6,000 rows take as long with half and twice, and half as long again without.
+ * of 6,000 rows take as long with half and twice.
  */
 #define KEPT_MEMORY (2 * 1024 * 1024)	/* bytes */
 
