@@ -37,7 +37,8 @@
 
 /*
  * 10,000 sentences beyond memory (8 MB): recall and processor time differ as two builds do with
- * half and twice of PIECES, SERIAL_ROWS, GRN_LEAST_CELL_ROWS and GRN_PLACE_STRETCHES.
+ * half and twice of PIECES, SERIAL_ROWS and GRN_PLACE_STRETCHES; GRN_LEAST_CELL_ROWS 2,048 as
+ * well, and with 8,192, a single cell, recall is .990 instead of .984 and .987.
  */
 #define PIECES 16				/* smallest number of pieces of an average cell, so that few rows
 								 * land in another cell's piece */
