@@ -332,7 +332,7 @@ grnnd_renews_lists(const GrnndMeta *meta)
 static inline uint32
 grnnd_beam(const GrnndIndex *ix)
 {
-	return Max(ix->key.metric->surrogate_beam, 1);
+	return grn_metric_beam(ix->key.metric);
 }
 
 /* ---- settings.c ---- */

@@ -113,9 +113,8 @@ run_search(const Measure *m, GrnStore *store, uint32_t i, uint32_t ef, float **d
 	const GrnPipeline *p = m->p;
 	const GrnRecords *r = &m->records;
 	bool		codes = r->layout.code_bytes > 0;
-	uint32_t	beam = p->metric->surrogate_beam > 1 ? p->metric->surrogate_beam : 1;
 	GrnSearchParams params = {.layout = &r->layout, .codec = codes ? &p->codec : NULL,
-		.metric = p->metric, .ef = ef * beam, .ef_exact = ef, .wanted = (uint32_t) ks[0]};
+		.metric = p->metric, .ef = ef * grn_metric_beam(p->metric), .ef_exact = ef, .wanted = (uint32_t) ks[0]};
 	GrnSearch  *s = grn_search_begin(&params, store, m->now.floats + (size_t) i * p->rows.dim);
 	const GrnFound *found;
 	uint32_t	n;

@@ -94,16 +94,20 @@ find_near(const Connect *c, uint32_t x)
 	uint32_t	count = 0;
 
 	offer(c, x, c->entry, keys, &count);
-	for (uint32_t i = 0; i < count; i++)
-		if (!(keys[i] & EXPANDED))
-		{
-			uint32_t	v = (uint32_t) keys[i] >> 1;
+	for (uint32_t i = 0; i < count;)
+	{
+		uint32_t	v = (uint32_t) keys[i] >> 1;
 
-			keys[i] |= EXPANDED;
-			for (uint32_t j = 0; j < g->counts[v]; j++)
-				offer(c, x, g->ids[(size_t) v * g->degree + j], keys, &count);
-			i = UINT32_MAX;		/* the nearest of all comes next */
+		if (keys[i] & EXPANDED)
+		{
+			i++;
+			continue;
 		}
+		keys[i] |= EXPANDED;
+		for (uint32_t j = 0; j < g->counts[v]; j++)
+			offer(c, x, g->ids[(size_t) v * g->degree + j], keys, &count);
+		i = 0;					/* a neighbor may be nearer than all before */
+	}
 	return (uint32_t) keys[0] >> 1;
 }
 

@@ -151,6 +151,13 @@ extern char *grn_metric_names(const char *between, char *out, size_t size);
  */
 extern double grn_metric_norm_unit(const GrnMetricInfo *metric, const uint32_t *octaves);
 
+/* Returns the number of candidates that a search keeps for each unit of ef. */
+static inline uint32_t
+grn_metric_beam(const GrnMetricInfo *metric)
+{
+	return metric->surrogate_beam > 1 ? metric->surrogate_beam : 1;
+}
+
 /* Returns the floats of a row in a build, before alignment, with the GrnScale if scaled. */
 extern size_t grn_row_floats(const GrnMetricInfo *metric, uint32_t dim);
 

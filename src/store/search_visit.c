@@ -98,7 +98,7 @@ grn_stored_distance(const GrnSearch *s, const void *vec, float error)
 		return placed_distance(s, vec, error);
 	if (s->query.place != NULL && s->query.packed != NULL)
 	{
-		/* bits: counts instead of numbers, a fifth of an insert's time (1,024 bits, Jaccard) */
+		/* Counts of ones compare bits: an insert of 1,024 bits takes .86 ms, as numbers 3.84 ms. */
 		float		norm2 = grn_form_apart(l->form, vec, 1, vec, 0, l->dim);
 		GrnScale	row = grn_scale(norm2, s->p.codec->norm_unit, s->p.codec->power);
 

@@ -98,8 +98,9 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	 * Compact records keep 24 edges without codes instead of 10 edges with codes: half the bytes,
 	 * and higher recall (420,000 lines of source code: .950 at ef 40 instead of .799).
 	 *
-	 * Codes tell distances by a surrogate, so scans visited two to four times as many records:
-	 * histograms by L1 took 2.5 times as long at recall .99, in five times the bytes.
+	 * By L1 and Jaccard codes would estimate distances of the surrogate.  Scans by such estimates
+	 * visit two to four times ef records: histograms by L1 take four times as long at recall .99,
+	 * in five times the bytes (test/bench/decisions.md).
 	 */
 	if (grn_form(build->key.type->form)->sparse || build->options.layout == GRN_KEEP_COMPACT ||
 		(build->key.metric->surrogate_beam > 0 &&
