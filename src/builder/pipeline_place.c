@@ -53,7 +53,7 @@
 #define SERIAL_ROWS 4096		/* rows that a single thread moves if the distance of the move is
 								 * shorter */
 
-/* Rows that grn_pipeline_has_many_rows() reads. */
+/* Rows that grn_pipeline_has_many_rows() reads: four times the number that it looks for. */
 #define SAMPLED_STRETCHES 64
 #define SAMPLED_ROWS 256		/* rows of a stretch */
 

@@ -62,6 +62,7 @@ extern bool grn_prepare_end(GrnPrepare *p, const GrnRows *rows, const uint32_t *
 
 /* queries.c: finds, for a few queries, the nearest of all rows by comparison. */
 
+/* The same limit as in fits, where a comment has its figures (am/write/fit_recall.c). */
 #define GRN_MOST_QUERIES 400
 
 /* The smallest distances of a query, in ascending order. */

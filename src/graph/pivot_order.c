@@ -12,7 +12,7 @@
  * twice .002 more and .003 less.
  */
 #define ROWS_PER_BIN 512		/* about; the rows of a bin should fit a core's cache */
-#define MAX_TOPS 64
+#define MAX_TOPS 64				/* the square root of the bins of 2 million rows */
 #define BINS ((size_t) MAX_TOPS * GRN_PANEL_ROWS)
 
 typedef struct Bins

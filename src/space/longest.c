@@ -33,7 +33,7 @@ grn_shorter_entry(const GrnEntryLengths *e, float length)
 {
 	uint32_t	last = e->nlong > 0 ? e->order[e->nlong - 1] : 0;
 
-	return last > 0 && length > GRN_LONGER * e->lengths[last] ? last : 0;
+	return last > 0 && length > e->lengths[last] ? last : 0;
 }
 
 void

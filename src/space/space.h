@@ -171,12 +171,6 @@ extern float grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_
  * codes.  The caller chooses the unit of lengths.
  */
 
-/*
- * A row replaces a long entry if the row is longer by this factor.  Lengths are rounded, so a
- * smaller difference may not be real.
- */
-#define GRN_LONGER 1.01f
-
 /* The lengths of the entry points' rows. */
 typedef struct GrnEntryLengths
 {

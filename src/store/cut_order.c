@@ -15,17 +15,16 @@
 #include "store/group_impl.h"
 
 /*
- * Maximum number of rows of a part for one thread.  One thread orders 20,000 sentences as fast with
- * half and twice.
+ * Maximum number of rows of a part for one thread, and rows per work item.  One thread orders
+ * 20,000 sentences as fast with half and twice.
  */
 #define PART 16384
-#define GRAIN 4096				/* rows per work item */
 /*
  * Parts per thread in one loop, about.  The build on a GPU shares the threads, and its own loops
  * wait until the running loop ends.
  */
 #define PARTS_A_LOOP 8
-#define CELLS 64				/* parts of rows on a disk that need no cut */
+#define CELLS 64				/* rows on a disk come in 64 cells at most (GRN_MOST_CELLS) */
 
 /* A part of the rows: pages [first, end). */
 typedef struct PagePart
@@ -237,12 +236,12 @@ grn_cut_order(const GrnRows *rows, uint32_t per_page, uint32_t *position, GrnPar
 	o.along = grn_take(&a, n, sizeof(float));
 	o.parts[0] = (PagePart) {0, pages};
 	o.nparts = 1;
-	parallel->run(parallel, n, GRAIN, begin_range, &o);
+	parallel->run(parallel, n, PART, begin_range, &o);
 	while (o.nparts < most)
 		cut_parts(&o, parallel);
 	for (uint32_t loop = PARTS_A_LOOP * (uint32_t) parallel->nworkers; o.begun < o.nparts; o.begun += loop)
 		parallel->run(parallel, o.nparts - o.begun < loop ? o.nparts - o.begun : loop, 1, finish_range, &o);
-	parallel->run(parallel, n, GRAIN, place_range, &o);
+	parallel->run(parallel, n, PART, place_range, &o);
 	grn_free(own);
 	return true;
 }

@@ -289,19 +289,19 @@ void
 grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, const GrnFactor *factors,
 				 const uint32_t *ids, uint32_t n, float *out)
 {
-	/* prefetch all codes first; a code may lie in two cache lines */
-	for (uint32_t i = 0; i < n; i++)
-	{
-		__builtin_prefetch(codes + ids[i] * bytes);
-		__builtin_prefetch(codes + ids[i] * bytes + bytes - 1);
-		__builtin_prefetch(&factors[ids[i]]);
-	}
 	for (uint32_t i = 0; i < n; i += PIECE)
 	{
 		uint8_t		near[PIECE * GRN_MAX_CODE_BYTES];
 		GrnFactor	near_factors[PIECE];
 		uint32_t	count = n - i < PIECE ? n - i : PIECE;
 
+		/* a code may lie in two cache lines */
+		for (uint32_t j = 0; j < count; j++)
+		{
+			__builtin_prefetch(codes + ids[i + j] * bytes);
+			__builtin_prefetch(codes + ids[i + j] * bytes + bytes - 1);
+			__builtin_prefetch(&factors[ids[i + j]]);
+		}
 		for (uint32_t j = 0; j < count; j++)
 		{
 			memcpy(near + j * bytes, codes + ids[i + j] * bytes, bytes);

@@ -20,7 +20,6 @@
  * .59 and .61, with twice .60 and .75; the order of all rows takes .75 and 1.2 times the time.
  */
 #define MEANS_STEPS 4
-#define PIECE 32				/* rows in a batch of estimates */
 #define MOST_DEPTH 64			/* parts on the stack: two halves differ by at most one group */
 
 typedef struct Space
@@ -29,7 +28,6 @@ typedef struct Space
 	uint32_t   *own;			/* [groups] number of rows without copies */
 	uint8_t    *codes;			/* [n][code_bytes] */
 	GrnFactor  *factors;		/* [n] */
-	uint32_t   *rows;			/* [n], if cuts make the groups */
 	void	   *means;			/* workspace of grn_group_by_means() */
 } Space;
 
@@ -39,7 +37,6 @@ group_tree(GrnArena *a, const GrnCodec *codec, uint32_t n)
 	GrnGroupTree tree;
 
 	tree.sample = grn_take(a, (size_t) GRN_GROUP_SAMPLED * grn_group_dims(codec), sizeof(float));
-	tree.codes = grn_take(a, PIECE, grn_code_bytes(codec->shape));
 	tree.along = grn_take(a, n, sizeof(float));
 	return tree;
 }
@@ -53,7 +50,6 @@ plan(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace
 	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
 	s->codes = grn_take(&a, n, grn_code_bytes(codec->shape));
 	s->factors = grn_take(&a, n, sizeof(GrnFactor));
-	s->rows = grn_take(&a, grn_group_has_means(codec) ? 0 : n, sizeof(uint32_t));
 	s->means = grn_take(&a, grn_group_means_bytes(codec, n, room), 1);
 	return grn_arena_bytes(&a);
 }
@@ -238,7 +234,6 @@ static void
 project(const GrnGrouping *g, const GrnGroupTree *s, const uint32_t *rows, uint32_t n, float *w)
 {
 	const GrnCodec *codec = g->codec;
-	size_t		bytes = grn_code_bytes(codec->shape);
 	uint32_t	dims = grn_group_dims(codec);
 	GrnCodeQuery query;
 	float		base = 0;
@@ -255,18 +250,7 @@ project(const GrnGrouping *g, const GrnGroupTree *s, const uint32_t *rows, uint3
 	if (codec->kind == GRN_CODES_DIRECTIONS)
 		base = grn_dist->ip_f32(w, codec->mean_head, dims);
 	grn_code_query_head(codec, GRN_ESTIMATE_IP, base, w, &query);
-	for (uint32_t i = 0; i < n; i += PIECE)
-	{
-		uint32_t	count = n - i < PIECE ? n - i : PIECE;
-		GrnFactor	factors[PIECE];
-
-		for (uint32_t j = 0; j < count; j++)
-		{
-			factors[j] = g->factors[rows[i + j]];
-			memcpy(s->codes + j * bytes, g->codes + rows[i + j] * bytes, bytes);
-		}
-		grn_estimate(&query, s->codes, factors, count, s->along + i);
-	}
+	grn_estimate_ids(&query, g->codes, grn_code_bytes(codec->shape), g->factors, rows, n, s->along);
 }
 
 static void
@@ -415,10 +399,8 @@ static void
 group_by_cuts(const GrnGrouping *g, const Space *s, uint32_t n, uint32_t *order, uint32_t *ends, uint32_t ngroups)
 {
 	for (uint32_t i = 0; i < n; i++)
-		s->rows[i] = i;
-	grn_group_cut(g, &s->tree, s->rows, n, ends, ngroups);
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = s->rows[i];
+		order[i] = i;
+	grn_group_cut(g, &s->tree, order, n, ends, ngroups);
 	for (uint32_t i = 0; i < ngroups; i++)
 		s->own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
 }

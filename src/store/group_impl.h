@@ -25,7 +25,6 @@ typedef struct GrnGroupTree
 {
 	float	   *sample;			/* [GRN_GROUP_SAMPLED][grn_group_dims()] */
 	float	   *along;			/* [n] positions of rows along the direction of the cut */
-	uint8_t    *codes;			/* [.][code_bytes] */
 } GrnGroupTree;
 
 /*

@@ -28,7 +28,6 @@
 #define NEAR_SHARE 4			/* a search must find a node of this part of the target's list */
 #define MOST_ADDED 512			/* another round follows if more than one of MOST_ADDED searches
 								 * adds an edge */
-#define EDGES_AT_ONCE 8			/* while nobody else changes edges */
 #define GRAIN 8
 
 /* A search for a target. */
@@ -38,8 +37,6 @@ typedef struct Trial
 	uint16_t	version;		/* of target */
 	uint32_t	end;			/* the nearest node found if the search ended too early, otherwise
 								 * GRN_INVALID_ID */
-	uint32_t	spare;			/* neighbor that a full end gives up, or GRN_INVALID_ID */
-	uint32_t	by;				/* neighbor of end that leads to spare */
 } Trial;
 
 typedef struct Round
@@ -135,9 +132,12 @@ read_ends(Round *r, const Trial *t)
 		grn_find_id(grn_rec_ids(r->n->layout, r->end), r->end->count, t->target) < 0;
 }
 
-/* The position in the list of r->end for the edge, or -1.  Nobody else changes edges. */
+/*
+ * The position in the list of r->end for the edge, or -1.  A full list gives up `spare`, if its
+ * neighbor `by` leads there.  Nobody else changes edges.
+ */
 static int
-position_for(Round *r, const Trial *t)
+position_for(Round *r, uint32_t spare, uint32_t by)
 {
 	const GrnLayout *l = r->n->layout;
 	const GrnRecord *end = r->end;
@@ -145,58 +145,44 @@ position_for(Round *r, const Trial *t)
 
 	if (end->count < l->degree)
 		return end->count;
-	if (t->spare == GRN_INVALID_ID || grn_find_id(ids, end->count, t->by) < 0 ||
-		!read_node(r->n, r->n->stores[0], t->by, r->by, NULL) ||
-		grn_find_id(grn_rec_ids(l, r->by), r->by->count, t->spare) < 0)
+	if (spare == GRN_INVALID_ID || grn_find_id(ids, end->count, by) < 0 ||
+		!read_node(r->n, r->n->stores[0], by, r->by, NULL) ||
+		grn_find_id(grn_rec_ids(l, r->by), r->by->count, spare) < 0)
 		return -1;
-	return grn_find_id(ids, end->count, t->spare);
-}
-
-/* Gives t->end an edge to t->target, if both live and t->end has room or an edge to give up. */
-static bool
-add_edge(Round *r, const Trial *t)
-{
-	int			at = read_ends(r, t) ? position_for(r, t) : -1;
-	NewEdge		new = {r->n->layout, grn_own_edge(r->n->layout, r->target, t->target), (uint32_t) at};
-
-	if (at >= 0)
-		r->n->stores[0]->edit(r->n->stores[0], t->end, put_edge, &new);
-	return at >= 0;
+	return grn_find_id(ids, end->count, spare);
 }
 
 /*
- * Adds an edge for each of n failed searches.  Records are read before others must wait, so that
- * nobody waits for a disk.  Returns the number of edges.
+ * Gives t->end an edge to t->target, if both live and t->end has room or an edge to give up.
+ * Records are read before others must wait, so that nobody waits for a disk.
  */
-static uint32_t
-add_edges(Round *r, uint32_t n)
+static bool
+add_edge(Round *r, const Trial *t)
 {
-	const GrnNavigation *of = r->n;
-	uint32_t	added = 0;
-	uint32_t	end;
+	const GrnNavigation *n = r->n;
+	GrnStore   *store = n->stores[0];
+	uint32_t	spare = GRN_INVALID_ID;
+	uint32_t	by = GRN_INVALID_ID;
+	int			at;
+	NewEdge		new = {.layout = n->layout};
 
-	for (uint32_t begin = 0; begin < n; begin = end)
+	if (n->poll != NULL)
+		n->poll(n->arg);
+	if (read_ends(r, t) && r->end->count == n->layout->degree &&
+		(at = grn_spare_edge(store, n->layout, r->end, &by)) >= 0)
+		spare = grn_rec_ids(n->layout, r->end)[at];
+	if (n->alone != NULL)
+		n->alone(n->arg, true);
+	at = read_ends(r, t) ? position_for(r, spare, by) : -1;
+	if (at >= 0)
 	{
-		end = n - begin > EDGES_AT_ONCE ? begin + EDGES_AT_ONCE : n;
-		for (uint32_t i = begin; i < end; i++)
-		{
-			Trial	   *t = &r->trials[i];
-			int			at = -1;
-
-			if (of->poll != NULL)
-				of->poll(of->arg);
-			if (read_ends(r, t) && r->end->count == of->layout->degree)
-				at = grn_spare_edge(of->stores[0], of->layout, r->end, &t->by);
-			t->spare = at >= 0 ? grn_rec_ids(of->layout, r->end)[at] : GRN_INVALID_ID;
-		}
-		if (of->alone != NULL)
-			of->alone(of->arg, true);
-		for (uint32_t i = begin; i < end; i++)
-			added += add_edge(r, &r->trials[i]);
-		if (of->alone != NULL)
-			of->alone(of->arg, false);
+		new.at = (uint32_t) at;
+		new.edge = grn_own_edge(n->layout, r->target, t->target);
+		store->edit(store, t->end, put_edge, &new);
 	}
-	return added;
+	if (n->alone != NULL)
+		n->alone(n->arg, false);
+	return at >= 0;
 }
 
 /* ---- searches ---- */
@@ -266,7 +252,7 @@ grn_make_navigable(const GrnNavigation *n)
 
 	for (; !done && (double) r.drawn < n->most; round = n->round)
 	{
-		uint32_t	failed = 0;
+		uint32_t	added = 0;
 
 		if (n->parallel != NULL)
 			n->parallel->run(n->parallel, round, GRAIN, search_range, &r);
@@ -274,9 +260,8 @@ grn_make_navigable(const GrnNavigation *n)
 			search_range(&r, 0, 0, round);
 		r.drawn += round;
 		for (uint32_t i = 0; i < round; i++)
-			if (r.trials[i].end != GRN_INVALID_ID)
-				r.trials[failed++] = r.trials[i];
-		done = add_edges(&r, failed) <= round / MOST_ADDED;
+			added += r.trials[i].end != GRN_INVALID_ID && add_edge(&r, &r.trials[i]);
+		done = added <= round / MOST_ADDED;
 	}
 	store->free(store, r.trials);
 	store->free(store, r.target);

@@ -120,6 +120,11 @@ shape_of_bytes(uint32_t bytes)
  */
 #define ROTATED_DEGREE 28
 #define ROTATED_LEAST_PER_PAGE 4
+/*
+ * Own vectors from this size on are long (GRN_MOST_POOR_LONG).  With half, 10,000 normal rows of
+ * 256 dimensions get shorter codes: recall .968 in .41 ms instead of .965 in .28, a quarter fewer
+ * bytes.  Four other sets, among them sentences, are the same, as all are with twice.
+ */
 #define LONG_OWN_BYTES 512
 /*
  * Records of layout compact keep no codes, so a search visits each neighbor.  24 edges beside an
@@ -132,7 +137,12 @@ shape_of_bytes(uint32_t bytes)
 #define COMPACT_SHORT_DEGREE 32
 #define COMPACT_SHORT_BYTES 76
 #define COMPACT_OWN_BYTES 104
-#define COMPACT_LEAST_DIM 16	/* few numbers leave large errors */
+/*
+ * Fewer numbers stay exact.  10,000 image patches cut to 8, 12 and 24 dimensions, recall at ef 40:
+ * in 4 bits .998, .994 and .992 by 174, 178 and 182 bytes, exact 1.000, 1.000 and .999 by 193, 208
+ * and 261.
+ */
+#define COMPACT_LEAST_DIM 16
 /*
  * Sparse rows, without codes: recall at ef 40 of 20,000 rows by inner product with 32 and 40 edges
  * is .501 and .566 of made SPLADE rows, .743 and .79 of short queries of documentation.

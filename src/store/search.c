@@ -15,8 +15,6 @@
 
 #include <math.h>
 
-#define MIN_SET 256				/* slots of the first id set; power of two */
-
 void
 grn_add_found(GrnSearch *s, const GrnFound *found)
 {
@@ -201,7 +199,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 {
 	GrnSearch  *s = store->alloc(store, sizeof(GrnSearch));
 	uint32_t	room;
-	uint32_t	size = MIN_SET;
+	uint32_t	size = GRN_LEAST_SLOTS;
 
 	memset(s, 0, offsetof(GrnSearch, visit.neighbors));
 	memset(s->prefetch.ids, 0xFF, sizeof(s->prefetch.ids));
@@ -222,7 +220,7 @@ grn_search_begin(const GrnSearchParams *params, GrnStore *store, const float *q)
 	if (!s->codes)
 		grn_set_resize(s, &s->seen, 4 * size);
 	if (s->codes && params->filter != NULL && params->filter->has != NULL)
-		grn_set_resize(s, &s->failing.tested, MIN_SET);
+		grn_set_resize(s, &s->failing.tested, GRN_LEAST_SLOTS);
 	/* One run seldom expands more than one and a half times ef. */
 	room = s->list.room + s->list.room / 2 + 16;
 	reserve(s, &s->copies.tids, GRN_TID_BYTES, 0, (size_t) room + UINT8_MAX, &s->copies.tids_room);

@@ -16,7 +16,6 @@
  * Half and twice take the same visits and, within a tenth, the same time by filters that 1 to 30%
  * of 20,000 sentences, image patches and SIFT rows pass.  So do half and twice of CHOSEN_GROUPS.
  */
-#define LEAST_WAITING 1024		/* rows */
 #define CHOICE_KEYS 128			/* sample size for the bound of the nearest */
 #define BLOCK 512				/* estimates compared with the bound in one call */
 
@@ -165,7 +164,7 @@ grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 			s->truncated = true;
 			return;
 		}
-		reserve_waiting(s, &s->closed.rows, 2 * room + count + LEAST_WAITING);
+		reserve_waiting(s, &s->closed.rows, 2 * room + count + GRN_GATHER);
 	}
 	if (whole > 0)
 		add_listed(s, ids, codes, factors, whole);
@@ -192,7 +191,6 @@ grn_choose_waiting(GrnSearch *s, Keys *heap)
 
 /* Number of groups sorted at once: about as many as a search reads. */
 #define CHOSEN_GROUPS 128
-#define MIN_NOTED 1024			/* slots of the first set of noted ids; power of two */
 
 void
 grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const GrnFactor *factors,
@@ -202,12 +200,12 @@ grn_search_groups(GrnSearch *s, const uint32_t *ids, const uint8_t *codes, const
 	if (s->groups.nearest == NULL && s->p.nearest > 0)
 	{
 		s->groups.nearest = s->store->alloc(s->store, s->p.nearest * sizeof(float));
-		grn_set_resize(s, &s->groups.noted, MIN_NOTED);
+		grn_set_resize(s, &s->groups.noted, GRN_LEAST_SLOTS);
 		grn_end_listed(s);
 		note_offered(s, 0);
 	}
 	if (s->groups.middles.n + count > s->groups.middles.room)
-		reserve_waiting(s, &s->groups.middles, 2 * s->groups.middles.room + count + LEAST_WAITING);
+		reserve_waiting(s, &s->groups.middles, 2 * s->groups.middles.room + count);
 	add_waiting(s, &s->groups.middles, ids, codes, factors, count);
 }
 

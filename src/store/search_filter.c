@@ -17,8 +17,6 @@
 
 #include <math.h>
 
-#define MIN_LISTINGS 1024		/* slots of the first map; power of two */
-
 /*
  * On a million SIFT descriptors this limit reads 1.3 times fewer pages where a tenth of the rows
  * pass, and 2.6 times fewer where a hundredth pass.  Skipping nodes at random does no better.
@@ -106,7 +104,7 @@ grow_listings(GrnSearch *s)
 	uint64_t   *old = f->listings;
 	size_t		size = f->size;
 
-	f->size = size == 0 ? MIN_LISTINGS : 2 * size;
+	f->size = size == 0 ? GRN_LEAST_SLOTS : 2 * size;
 	f->listings = s->store->alloc(s->store, f->size * sizeof(uint64_t));
 	memset(f->listings, 0xFF, f->size * sizeof(uint64_t));
 	for (size_t i = 0; i < size; i++)

@@ -30,6 +30,12 @@ typedef struct IdSet
 	uint32_t	used;
 } IdSet;
 
+/*
+ * Slots of a new set or map of ids, a power of two.  Searches of 10,000 sentences take the same
+ * time with 128 to 1,024.
+ */
+#define GRN_LEAST_SLOTS 1024
+
 /* Number of listed rows that get estimates in one call: the widest kernel's batch. */
 #define GRN_GATHER 16
 

@@ -50,7 +50,6 @@ grn_sort_keys(Key *keys, Key *scratch, size_t n)
 
 /* ---- rejected candidates ---- */
 
-#define MIN_KEPT_IDS 256		/* power of two */
 /*
  * Size from which on an array of rejected candidates is compacted when it is full.  Smaller arrays
  * grow, because a sort at each size costs more than repeated candidates do.  At ef 200, sets of
@@ -73,7 +72,7 @@ static void
 keep_ids(GrnSearch *s)
 {
 	Rejected   *r = &s->rejected;
-	size_t		n = r->nids > 0 ? r->nids : MIN_KEPT_IDS;
+	size_t		n = r->nids > 0 ? r->nids : GRN_LEAST_SLOTS;
 
 	while (n < r->heap.room)
 		n *= 2;

@@ -14,7 +14,10 @@
 #define LATER 40
 #define PRESENT (GRN_SIG_CODES - LATER)
 
-/* Most keys of a hashed column with own bytes; the remaining keys need bytes too. */
+/*
+ * Most keys of a hashed column with own bytes; the remaining keys need bytes too.  Filters on 400
+ * texts of Zipf's law read the same pages with 95 and 240 (20,000 sentences and image patches).
+ */
 #define MOST_FREQUENT 190
 
 int

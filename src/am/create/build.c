@@ -14,7 +14,7 @@
 
 #include "am/create/create.h"
 
-/* Blocks that other sessions may add to the table before the scan begins. */
+/* Address space for 512 MB that other sessions may add to the table before the scan begins. */
 #define EXTRA_BLOCKS 65536
 
 /* ---- sparse rows ---- */

@@ -36,6 +36,8 @@
 #define MOST_STEPS 8
 /*
  * Maximum number of records searched for a row before the row is added to a list that may have it.
+ * 5,500 copies of 20,000 sentences, each with three elements: the same bytes with half and twice,
+ * twice the bytes without the search.
  */
 #define MOST_SOUGHT 256
 /*

@@ -71,8 +71,9 @@ grnnd_graph_dim(const GrnndKey *key, int dim)
  */
 #define GRNND_USUAL_WORDS 260
 
+/* Bounds of what an index may have; 1,536: 1,022 elements below column 65,536. */
 #define GRNND_LEAST_WORDS 32
-#define GRNND_MOST_WORDS 1536	/* 1,022 elements below column 65,536 */
+#define GRNND_MOST_WORDS 1536
 
 static inline bool
 grnnd_words_sound(uint32 words)

@@ -25,7 +25,10 @@
 #include "am/scan/scan.h"
 #include "am/write/write.h"
 
-/* Sample size of larger indexes: pages, or records of several pages. */
+/*
+ * Sample size of larger indexes: pages, or records of several pages.  A share of a half is known to
+ * .016, by half of the sample to .022 and by twice to .011.
+ */
 #define SAMPLE_PAGES 1000
 
 /* An index up to this number of pages is not worth a REINDEX for its free space. */

@@ -41,7 +41,7 @@
 #define LEAST_QUERIES 24
 #define MOST_QUERIES 400
 #define MULTIPLICATIONS 2e9
-#define DRAWS 8					/* random ids for each query */
+#define DRAWS 8					/* random ids for each query, so that the loop ends if few live */
 /*
  * Every fourth query runs at all widths; the rest run until they have found their nearest 10. Of
  * the fewer queries of scans all run at all widths.  VACUUM of 6,000 sentences, half inserted,
