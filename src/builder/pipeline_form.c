@@ -31,9 +31,13 @@
  * dimensions take .07 s of processor time, without .12 s; 4,000 rows of four sets as long.
  */
 #define MOST_MADE_BYTES (8 << 20)
-#define SAMPLE 16384			/* sampled rows in the test without a graph */
-#define LEAST_KEPT 4			/* smallest number of kept rows in a sample, which is sparser than
-								 * all rows */
+/*
+ * Sampled rows in the test without a graph, and the smallest number of kept rows in a sample, which
+ * is sparser than all rows.  10,000 sentences and image patches beyond memory: the same form with a
+ * half and a quarter of SAMPLE, and with half and twice of LEAST_KEPT.
+ */
+#define SAMPLE 16384
+#define LEAST_KEPT 4
 
 /*
  * Rounding hides rows if more than a share MOST_MISSED of the nearest rows is missed, or if

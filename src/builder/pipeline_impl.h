@@ -125,7 +125,11 @@ extern bool grn_pipeline_rounding_loses(GrnPipeline *p);
 
 /* ---- pipeline_place.c ---- */
 
-#define GRN_MOST_CELLS 64		/* largest number of cells into which rows move */
+/*
+ * Largest number of cells into which rows move.  300,000 image patches beyond memory, ef 40: .921
+ * by 72 visits in 17.4 s of processor time, half .922, 73 and 17.7, twice .924, 72 and 18.8.
+ */
+#define GRN_MOST_CELLS 64
 #define GRN_LEAST_CELL_ROWS 4096	/* smallest mean number of rows in a cell */
 #define GRN_PLACE_STRETCHES 32	/* stretches of grn_pipeline_place_rows(), of two loops each */
 

@@ -8,18 +8,16 @@
 
 #include "space/kernels/dist.h"
 
-#define PIECE 64				/* numbers converted at a time */
-
 /* Whether the stored vector, converted back by an entry's piece(), equals the n floats x. */
 static bool
 is_exact(void (*piece) (const uint8_t *, size_t, size_t, float *), const float *x, size_t n,
 		 const uint8_t *stored)
 {
-	float		back[PIECE];
+	float		back[GRN_PIECE];
 
-	for (size_t i = 0; i < n; i += PIECE)
+	for (size_t i = 0; i < n; i += GRN_PIECE)
 	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 		uint32_t	differ = 0;
 
 		piece(stored, i, len, back);
@@ -103,11 +101,11 @@ static const float f16_itself = 1;
 static bool
 f16_holds(const float *x, size_t n)
 {
-	for (size_t i = 0; i < n; i += PIECE)
+	for (size_t i = 0; i < n; i += GRN_PIECE)
 	{
-		uint16_t	half[PIECE];
-		float		back[PIECE];
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		uint16_t	half[GRN_PIECE];
+		float		back[GRN_PIECE];
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		grn_dist->f16_store(x + i, len, half);
 		grn_dist->f16_load(half, len, back);
@@ -135,10 +133,10 @@ f16_store_scaled(const float *x, size_t n, float scale, uint8_t *out)
 	float		inverse = 1 / scale;
 
 	memcpy(out, &scale, sizeof(scale));
-	for (size_t i = 0; i < n; i += PIECE)
+	for (size_t i = 0; i < n; i += GRN_PIECE)
 	{
-		float		scaled[PIECE];
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		float		scaled[GRN_PIECE];
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		for (size_t j = 0; j < len; j++)
 			scaled[j] = x[i + j] * inverse;
@@ -670,14 +668,14 @@ grn_form_begin(GrnForm form, void *stored)
 bool
 grn_form_normalize(GrnForm form, void *stored, size_t n)
 {
-	float		piece[PIECE];
+	float		piece[GRN_PIECE];
 	double		norm2 = 0;
 
 	if (forms[form].norm2 != NULL)
 		norm2 = forms[form].norm2(stored);
-	for (size_t i = 0; i < n && forms[form].norm2 == NULL; i += PIECE)
+	for (size_t i = 0; i < n && forms[form].norm2 == NULL; i += GRN_PIECE)
 	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		forms[form].piece(stored, i, len, piece);
 		for (size_t j = 0; j < len; j++)
@@ -701,12 +699,12 @@ static float
 sum_pieces(const GrnFormInfo *form, float (*fn) (const float *, const float *, size_t),
 		   const float *q, const uint8_t *stored, size_t n)
 {
-	float		piece[PIECE];
+	float		piece[GRN_PIECE];
 	double		sum = 0;
 
-	for (size_t i = 0; i < n; i += PIECE)
+	for (size_t i = 0; i < n; i += GRN_PIECE)
 	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		form->piece(stored, i, len, piece);
 		sum += fn(q + i, piece, len);
@@ -744,7 +742,7 @@ grn_form_l1(GrnForm form, const float *q, const void *stored, size_t n)
 float
 grn_form_norm2(GrnForm form, const void *stored, size_t n)
 {
-	float		piece[PIECE];
+	float		piece[GRN_PIECE];
 	double		sum = 0;
 
 	if (forms[form].rotated)
@@ -753,9 +751,9 @@ grn_form_norm2(GrnForm form, const void *stored, size_t n)
 		return grn_sparse_norm2(stored);
 	if (grn_form_is_floats(form))
 		return grn_dist->ip_f32(stored, stored, n);
-	for (size_t i = 0; i < n; i += PIECE)
+	for (size_t i = 0; i < n; i += GRN_PIECE)
 	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		forms[form].piece(stored, i, len, piece);
 		sum += grn_dist->ip_f32(piece, piece, len);

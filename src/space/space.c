@@ -62,11 +62,6 @@ grn_largest_norm_unit(const uint32_t *counts)
 #define WANTED 10
 static const float powers[] = {1, 3 / 4.f, 1 / 2.f, 3 / 8.f, 1 / 4.f, 3 / 16.f, 1 / 8.f, 3 / 32.f, 1 / 16.f, 1 / 32.f};
 #define POWERS (sizeof(powers) / sizeof(powers[0]))
-/*
- * Another power needs a score below this share of the usual one's, as chance changes scores.  5,000
- * token vectors, rows of Pareto and log-normal lengths: the same powers with .96 and .99.
- */
-#define CLEARLY 0.98
 
 typedef struct Trial
 {
@@ -189,7 +184,6 @@ grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_t dim, double
 
 		for (uint32_t i = 0; i < TRIED; i++)
 			score += t.scores[i][p];
-		score *= powers[p] == usual ? CLEARLY : 1;
 		if (score < least || (score == least && powers[p] == usual))
 		{
 			least = score;

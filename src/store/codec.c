@@ -8,7 +8,8 @@
 
 #include "space/space.h"
 
-#define CHUNK 256				/* dimensions of x - c per step */
+/* Dimensions of x - c per step.  10,000 sentences take the same time with half and twice. */
+#define CHUNK 256
 
 float
 grn_codec_project(const GrnCodec *codec, const float *x, float scale, const float *from, float *u)

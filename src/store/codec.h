@@ -385,7 +385,11 @@ extern void grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t
  * poor), a search without codes finds .95 in 8,546 pages and a search with codes in 515.
  */
 #define GRN_MOST_POOR_LONG 0.4
-#define GRN_JUDGED_VERTICES 512 /* number of vertices to judge */
+/*
+ * Vertices that are judged where each neighbor may cost a read of the disk.  Sentences and image
+ * patches, built beyond memory and created empty, are the same with half and twice.
+ */
+#define GRN_JUDGED_VERTICES 256
 
 /* The number of judged vertices, and of poor vertices among them. */
 typedef struct GrnJudgment

@@ -11,7 +11,6 @@
 #include "store/codec_impl.h"
 
 #define CHUNK 64				/* bytes of a code that the widest kernel reads at once */
-#define PIECE 32				/* codes per batch */
 
 /* Kernels read the end of a code in words; grn_shape_sound() checks shapes from disk. */
 _Static_assert(GRN_CODE_STEP % 4 == 0, "kernels read codes in words");
@@ -195,7 +194,7 @@ grn_code_query_from_code(const GrnCodec *codec, const uint8_t *code, GrnFactor f
 				  q8, out);
 }
 
-/* Estimates for `count` codes, at most PIECE, from their dot products. */
+/* Estimates for `count` codes, at most GRN_PIECE, from their dot products. */
 static void
 estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factors,
 			  uint32_t count, float *out)
@@ -203,7 +202,7 @@ estimate_some(const GrnCodeQuery *q, const int32_t *dot, const GrnFactor *factor
 	GrnEstimate e = {.unit = q->length_unit * GRN_LENGTH_ONE, .slope = q->scale * q->alpha_unit,
 		.offset = q->offset};
 	GrnFactor	one = grn_factor(1, 0);
-	GrnFactor	alphas[PIECE];
+	GrnFactor	alphas[GRN_PIECE];
 
 	if (q->what == GRN_ESTIMATE_L2)
 	{
@@ -275,10 +274,10 @@ grn_estimate(const GrnCodeQuery *q, const uint8_t *codes, const GrnFactor *facto
 		estimate_own(q, codes, count, out);
 		return;
 	}
-	for (uint32_t i = 0; i < count; i += PIECE)
+	for (uint32_t i = 0; i < count; i += GRN_PIECE)
 	{
-		int32_t		dot[PIECE];
-		uint32_t	n = count - i < PIECE ? count - i : PIECE;
+		int32_t		dot[GRN_PIECE];
+		uint32_t	n = count - i < GRN_PIECE ? count - i : GRN_PIECE;
 
 		grn_dist->dot(&q->planes, codes + (size_t) i * q->planes.bytes, n, dot);
 		estimate_some(q, dot, factors + i, n, out + i);
@@ -289,11 +288,11 @@ void
 grn_estimate_ids(const GrnCodeQuery *q, const uint8_t *codes, size_t bytes, const GrnFactor *factors,
 				 const uint32_t *ids, uint32_t n, float *out)
 {
-	for (uint32_t i = 0; i < n; i += PIECE)
+	for (uint32_t i = 0; i < n; i += GRN_PIECE)
 	{
-		uint8_t		near[PIECE * GRN_MAX_CODE_BYTES];
-		GrnFactor	near_factors[PIECE];
-		uint32_t	count = n - i < PIECE ? n - i : PIECE;
+		uint8_t		near[GRN_PIECE * GRN_MAX_CODE_BYTES];
+		GrnFactor	near_factors[GRN_PIECE];
+		uint32_t	count = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		/* a code may lie in two cache lines */
 		for (uint32_t j = 0; j < count; j++)

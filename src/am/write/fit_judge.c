@@ -6,9 +6,6 @@
 
 #include "utils/memutils.h"
 
-/* Nodes by which codes are judged. Each costs a visit, and a visit for each neighbor. */
-#define PROBES (GRN_JUDGED_VERTICES / 4)
-
 typedef struct Probe
 {
 	Fit		   *f;
@@ -60,7 +57,7 @@ probe_node(Fit *f, uint32 id, GrnJudgment *judgment)
 bool
 grnnd_fit_judge_codes(Fit *f)
 {
-	uint32		probes = Min(f->limit, PROBES);
+	uint32		probes = Min(f->limit, GRN_JUDGED_VERTICES);
 	GrnJudgment judgment = {0};
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd probe",
 												  ALLOCSET_DEFAULT_SIZES);

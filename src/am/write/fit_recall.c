@@ -55,8 +55,6 @@
  */
 #define MOST_FREE 0.3
 
-#define DEAD_LIMIT 64
-
 #define ALIGNMENT 64			/* as grn_query_make() requires */
 
 static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
@@ -306,7 +304,7 @@ search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
 				.ef = widths[point] * grnnd_beam(&f->ix),
 				.ef_exact = widths[point],
 				.wanted = (uint32_t) ks[0],
-				.dead_limit = DEAD_LIMIT
+				.dead_limit = GRN_DEAD_LIMIT(widths[point] * grnnd_beam(&f->ix))
 			};
 			GrnSearch  *s = grn_search_begin(&params, &f->store.base, q->x);
 			uint32		n;

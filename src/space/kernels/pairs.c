@@ -11,19 +11,18 @@
 #include <arm_neon.h>
 #endif
 
-#define PIECE 64				/* numbers converted at a time */
 #define LANES 16				/* sums side by side, as in the wide versions */
 
 static float
 plain_l2_f16(const void *a, const void *b, float ratio, size_t n)
 {
-	float		x[PIECE];
-	float		y[PIECE];
+	float		x[GRN_PIECE];
+	float		y[GRN_PIECE];
 	float		sums[LANES] = {0};
 
-	for (size_t i = 0; i < n; i += PIECE)
+	for (size_t i = 0; i < n; i += GRN_PIECE)
 	{
-		size_t		len = n - i < PIECE ? n - i : PIECE;
+		size_t		len = n - i < GRN_PIECE ? n - i : GRN_PIECE;
 
 		grn_dist->f16_load((const uint8_t *) a + 2 * i, len, x);
 		grn_dist->f16_load((const uint8_t *) b + 2 * i, len, y);
