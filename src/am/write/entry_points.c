@@ -1,7 +1,6 @@
 /* entry_points.c - maintains entry points: the longest rows, and rows that inserts offer. */
 #include "am/write/link.h"
 
-
 #include "am/index/index.h"
 #include "am/write/write.h"
 #include "space/space.h"

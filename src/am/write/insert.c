@@ -476,7 +476,6 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 	GrnndPoint	p;
 	GrnndList	shorter;
 	GrnndNear  *near;
-	GrnndShares shares = grnnd_shares(ix);
 	uint32		n = 0;
 
 	if (!(typical > 0) || length <= LONG_ROW * typical)
@@ -486,7 +485,7 @@ choose_shorter(Insert *in, const GrnndEntries *entries, const GrnndList *list, u
 		x[i] = in->p.x[i] * (typical / length);
 	grnnd_make_point(ix, x, 0, &p);
 	near = grnnd_find_near(&in->store, &p, grnnd_insert_ef(ix), entries);
-	grnnd_choose_neighbors(near, GRN_INVALID_ID, &shares, &shorter);
+	grnnd_choose_neighbors(near, GRN_INVALID_ID, &shorter);
 	grnnd_near_end(near);
 	for (uint32 i = 0; i < shorter.near; i++)
 		if (LONG_ROW * grn_factor_length(shorter.factors[i]) < length &&
@@ -587,9 +586,8 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	GrnndNear  *near;
 	GrnSearch  *search;
 	GrnndList	list;
-	GrnndShares shares;
 	uint32		from[GRNND_MOST_SIGNED + 1 + 2 * GRN_MAX_DEGREE];
-	GrnndLinkPlan plan = {.shares = &shares, .chosen = &list};
+	GrnndLinkPlan plan = {.chosen = &list};
 	GrnndLink  *link;
 	uint32		nfound;
 	bool		done;
@@ -611,8 +609,7 @@ insert_once(Insert *in, uint32 ef, bool only_identical)
 	/* while an index is filling, the twin's edges may have no codes yet */
 	if (ix->meta.fit_state != GRNND_FILLING)
 		plan.ntwins = in->ntwins;
-	shares = grnnd_shares(ix);
-	grnnd_choose_neighbors(near, GRN_INVALID_ID, &shares, &list);
+	grnnd_choose_neighbors(near, GRN_INVALID_ID, &list);
 	in->rec->count = 0;
 	if (plan.ntwins > 0)
 	{

@@ -172,18 +172,18 @@ static void
 plan_chosen(GrnndLink *link)
 {
 	const GrnndLinkPlan *plan = link->plan;
-	const GrnndShares *shares = plan->shares;
+	GrnndShares shares = grnnd_shares(link->ix);
 	uint32		degree = link->ix->layout.degree;
 	bool		refused[GRN_MAX_DEGREE] = {0};
 	uint32		others = link->ntargets;
 
 	for (uint32 i = 0; i < plan->nchosen && link->self->count < degree &&
-		 link->ntargets - others < shares->most_links; i++)
+		 link->ntargets - others < shares.most_links; i++)
 		refused[i] = !plan_target(link, plan->ntwins + i, GRN_EVICT_UNOCCLUDED);
-	for (uint32 i = 0; i < plan->nchosen && link->ntargets - others < shares->least_links; i++)
+	for (uint32 i = 0; i < plan->nchosen && link->ntargets - others < shares.least_links; i++)
 		if (refused[i])
 			(void) plan_target(link, plan->ntwins + i, GRN_EVICT_FARTHER);
-	for (uint32 i = 0; i < plan->nchosen && link->self->count < shares->least_edges; i++)
+	for (uint32 i = 0; i < plan->nchosen && link->self->count < shares.least_edges; i++)
 		add_chosen(link, i);
 }
 
@@ -505,14 +505,13 @@ grnnd_link_anew(GrnndStore *store, const GrnndPoint *p, const GrnndEntries *entr
 				uint16 version, bool by_self, bool *alone)
 {
 	const GrnndIndex *ix = store->ix;
-	GrnndShares shares = grnnd_shares(ix);
 	GrnndNear  *near = grnnd_find_near(store, p, grnnd_insert_ef(ix), entries);
 	GrnndList	list;
-	GrnndLinkPlan plan = {.near = near, .from = list.ids, .chosen = &list, .shares = &shares,
+	GrnndLinkPlan plan = {.near = near, .from = list.ids, .chosen = &list,
 		.by_self = by_self};
 	bool		linked;
 
-	grnnd_choose_neighbors(near, id, &shares, &list);
+	grnnd_choose_neighbors(near, id, &list);
 	plan.nfrom = plan.nchosen = list.count;
 	*alone = list.count == 0;
 	linked = !*alone && grnnd_link_node(store->index, ix, &plan, id, version);

@@ -60,8 +60,7 @@ extern void grnnd_near_end(GrnndNear *near);
 /* How many edges a new node gets. */
 typedef struct GrnndShares
 {
-	uint32		candidates;		/* chosen neighbors, that may link back, in this order */
-	uint32		fill;			/* the nearest refused nodes fill the candidates up to this number */
+	uint32		fill;			/* the nearest refused nodes fill the chosen ones up to this number */
 	uint32		most_links;		/* links back, if no neighbor of the linking node occludes the row */
 	uint32		least_links;	/* links back, also from nodes with such a neighbor */
 	uint32		least_edges;	/* own edges, also to nodes without a link back */
@@ -84,8 +83,7 @@ typedef struct GrnndList
 extern GrnEdge grnnd_list_edge(const GrnndIndex *ix, const GrnndList *list, uint32 i);
 
 /* Chooses neighbors of the point, by the RNG rule, among the found live nodes except self. */
-extern void grnnd_choose_neighbors(GrnndNear *near, uint32 self, const GrnndShares *shares,
-								   GrnndList *list);
+extern void grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list);
 
 /* The choice of a neighbor that a full node v gives up for the point (grn_evict()). */
 typedef struct GrnndEviction
@@ -124,7 +122,6 @@ typedef struct GrnndLinkPlan
 	uint32		ntwins;
 	uint32		nchosen;		/* 0, or chosen->count */
 	const GrnndList *chosen;
-	const GrnndShares *shares;	/* for `chosen` */
 	bool		by_self;		/* a neighbor is given up only if x leads to the neighbor: a vacuum
 								 * relies on lists that it has read before */
 	bool		dead_allowed;	/* vacuum: x may get edges to dead nodes, which vacuum drops later */
