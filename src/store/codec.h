@@ -253,7 +253,9 @@ typedef struct GrnCodecFit
  * Four rows a dimension, up to 2,048, give directions that hold nearly as much of other rows'
  * variance as directions of 20,000 rows: 0.906 instead of 0.920 in 64 directions with 512 SIFT
  * descriptors, and 0.76 instead of 0.79 in 128 of 384 directions with 1,536 sentence embeddings.
- * The number is smaller if the rows would take more memory than GRN_LEAST_FITTED_BYTES.
+ * The number is smaller if the rows would take more memory than GRN_LEAST_FITTED_BYTES.  4,000
+ * sentences created empty, recall at ef 10 and 40: .965 and .995, the same with half of rows a
+ * dimension and of the most, .968 and .995 with twice of rows a dimension.
  */
 #define GRN_LEAST_FITTED_PER_DIM 4
 #define GRN_LEAST_FITTED 64

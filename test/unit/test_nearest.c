@@ -195,7 +195,6 @@ search_recall(const GrnNearest *n, const bool *own)
 	uint64_t	hits = 0;
 	uint64_t	all = 0;
 
-	memset(work, 0, bytes);
 	for (size_t v = 0; v < n->rows->n; v++)
 	{
 		GrnNear		found[MOST_K];
@@ -258,7 +257,6 @@ components_are_left(void)
 	size_t		bytes = grn_nearest_search_bytes(&n);
 	void	   *work = unit_guarded(bytes);
 
-	memset(work, 0, bytes);
 	graph.ids = malloc(w.rows.n * graph.degree * sizeof(uint32_t));
 	graph.counts = malloc(w.rows.n);
 	/* vertex i is of cluster i % COMPONENTS */

