@@ -155,30 +155,25 @@ typedef struct GrnndAttempt
 #define GRNND_META_OFF_ATTEMPT 1024
 StaticAssertDecl(sizeof(GrnndAttempt) == 16, "GrnndAttempt is on disk");
 
+/* The names of a step of CREATE INDEX. */
+typedef struct GrnndStepNames
+{
+	const char *name;			/* in logs and in grnnd_stats() */
+	const char *phase;			/* in pg_stat_progress_create_index; NULL: no phase of its own */
+} GrnndStepNames;
+extern const GrnndStepNames grnnd_steps[GRN_STEPS]; /* create/progress.c */
+
 /*
  * The build's report, on the metapage behind GrnndAttempt; never changed later.  An index built by
  * an earlier version has zeroes here, whose checksum is wrong; they count as no report.
  */
-typedef enum GrnndStep			/* on disk: never renumber */
-{
-	GRNND_STEP_COLLECT = 0,
-	GRNND_STEP_DEVICE,			/* waiting for the device to open */
-	GRNND_STEP_PREPARE,
-	GRNND_STEP_DESCENT,
-	GRNND_STEP_CONNECT,
-	GRNND_STEP_CODES,
-	GRNND_STEP_RECALL,
-	GRNND_STEP_WRITE,			/* writing pages, except the last steps */
-	GRNND_STEPS
-} GrnndStep;
-
 typedef struct GrnndReport
 {
 	pg_crc32c	crc;			/* 0: checksum of the bytes behind it */
 	uint32		threads;		/* 4: threads of the builder */
 	int64		built;			/* 8: TimestampTz */
 	uint64		rows;			/* 16: number of heap TIDs */
-	float		seconds[GRNND_STEPS];	/* 24: duration of each GrnndStep */
+	float		seconds[GRN_STEPS]; /* 24: by GrnStep */
 	uint32		ids;			/* 56: records of all kinds written by the build */
 	GrnRecallCurve curve;		/* 60: recall of the build's nodes */
 } GrnndReport;

@@ -103,8 +103,8 @@ receive_notice(void *arg, const PGresult * notice)
 		return;
 	if (sscanf(text, GRN_WIRE_PHASE, &phase, &done, &total) == 3)
 	{
-		if (phase > GRN_PHASE_COLLECT && phase < GRN_PHASE_WRITE)
-			host->phase(host->ctx, (GrnPhase) phase, done, total);
+		if (phase > GRN_STEP_COLLECT && phase < GRN_STEP_WRITE)
+			host->phase(host->ctx, (GrnStep) phase, done, total);
 	}
 	else
 		host->notice(host->ctx, text, hint ? hint : "");
@@ -379,7 +379,7 @@ put(Remote *r, GrnSegment segment, const void *items, uint64_t item_bytes, uint6
 				return false;
 			sent += count;
 			if (all)
-				host->phase(host->ctx, GRN_PHASE_PREPARE, sent, ready);
+				host->phase(host->ctx, GRN_STEP_PREPARE, sent, ready);
 		}
 		else if (asked == answered)
 			return true;

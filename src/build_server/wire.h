@@ -27,7 +27,7 @@
 
 #define GRN_WIRE_MAGIC UINT32_C(0x67726e57)
 #define GRN_WIRE_PIECE (UINT64_C(1) << 20)	/* most bytes of a payload (a row may be longer) */
-#define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnPhase, done, total */
+#define GRN_WIRE_PHASE "grnnd build phase %u, %llu of %llu" /* GrnStep, done, total */
 
 typedef enum GrnWireType
 {

@@ -14,6 +14,11 @@
 
 #define LEAST_PART_ROWS 1024	/* a build with fewer rows is never cut into parts */
 
+/*
+ * Half and twice change nothing for 19,000 sentences and for 300,000 rows in clusters of widths
+ * from .001 to .3; but with twice of COARSE the GPU refuses these clusters, of which its graph has
+ * recall .998.
+ */
 #define COARSE_PROBES 512		/* sampled rows that judge the digests */
 #define COARSE_NEIGHBOR 8		/* a row is crowded if its neighbor of this number is nearer than
 								 * COARSE allows */
@@ -27,9 +32,9 @@ gpu_progress(void *ctx, uint64_t round, uint64_t rounds)
 {
 	GrnProgress *progress = ctx;
 
-	if (progress->phase != GRN_PHASE_DESCENT)
+	if (progress->phase != GRN_STEP_DESCENT)
 	{
-		grn_progress_phase(progress, GRN_PHASE_DESCENT, progress->total);
+		grn_progress_phase(progress, GRN_STEP_DESCENT, progress->total);
 		grn_progress_done(progress, 0, rounds);
 	}
 	grn_progress_done(progress, round, rounds);
@@ -219,7 +224,7 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	work = job->host->need(job->host->ctx, GRN_SEG_WORK, job->work_offset + bytes, failure);
 	if (!work)
 		return false;
-	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
+	grn_progress_phase(job->progress, GRN_STEP_DESCENT, job->rows->n);
 	grn_progress_done(job->progress, 0, GRN_MOST_REPORTS);
 	grn_rnnd_build(job->rows, job->params, job->fill, &job->progress->parallel,
 				   work + job->work_offset, job->graph, cpu_progress, job->progress);

@@ -49,7 +49,7 @@ typedef struct GrnHost
 	void	   *(*need) (void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure);
 	void		(*expect) (void *ctx, GrnSegment segment, uint64_t bytes);
 	bool		(*device) (void *ctx, bool wait, GrnGpu **gpu);
-	void		(*phase) (void *ctx, GrnPhase phase, uint64_t done, uint64_t total);
+	void		(*phase) (void *ctx, GrnStep phase, uint64_t done, uint64_t total);
 	void		(*notice) (void *ctx, const char *text, const char *hint);
 	uint64_t	(*rows) (void *ctx, uint64_t have, int ms, bool *all);
 	void		(*written) (void *ctx);
@@ -85,7 +85,7 @@ typedef struct GrnProgress
 	const GrnHost *host;
 	pthread_mutex_t mutex;
 	bool		quiet;			/* reports nothing, because another GrnProgress reports */
-	GrnPhase	phase;			/* 0: no phase has begun */
+	GrnStep		phase;			/* 0: no phase has begun */
 	uint64_t	total;			/* rows of the phase */
 	uint64_t	reported;		/* rows reported as done */
 	double		at;				/* finished share of the phase */
@@ -97,7 +97,7 @@ typedef struct GrnProgress
 /* Initializes p, which counts the loops of `threads` and reports to `host`. */
 extern void grn_progress_init(GrnProgress *p, GrnParallel *threads, const GrnHost *host);
 /* Begins a phase of `total` rows. */
-extern void grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total);
+extern void grn_progress_phase(GrnProgress *p, GrnStep phase, uint64_t total);
 /* Reports that `done` of `of` items are finished.  A series of items begins with done = 0. */
 extern void grn_progress_done(GrnProgress *p, uint64_t done, uint64_t of);
 /* Turns reports off or on.  Any thread may call this function. */

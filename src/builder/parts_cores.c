@@ -129,7 +129,7 @@ grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailure *failure)
 	if (!w)
 		return false;
 	lay_out_series(&p, &s, w + job->work_offset);
-	grn_progress_phase(job->progress, GRN_PHASE_DESCENT, job->rows->n);
+	grn_progress_phase(job->progress, GRN_STEP_DESCENT, job->rows->n);
 	grn_progress_done(job->progress, 0, s.nparts + 1);
 	read_scattered(&p, rows, rows_end, true);
 	if (s.copied > 0)

@@ -369,7 +369,7 @@ build_parts(GrnPartsBuild *p, const Try *t, GrnGpuError *err)
 		p->counts = p->job->graph->counts;
 	}
 	p->items.counted = 0;
-	grn_progress_phase(p->job->progress, GRN_PHASE_DESCENT, p->job->rows->n);
+	grn_progress_phase(p->job->progress, GRN_STEP_DESCENT, p->job->rows->n);
 	grn_progress_done(p->job->progress, 0, p->parts.nparts);
 	p->options.memory_limit = (t->limit - p->kept) / (uint64_t) t->handles;
 	if (t->handles < GRN_HANDLES)
@@ -399,8 +399,8 @@ try_gpus(GrnPartsBuild *p, uint64_t divide, GrnGpuError *err)
 	GrnGpuStatus status;
 
 	/* An earlier attempt may have begun a later phase. */
-	if (p->job->progress->phase != GRN_PHASE_PREPARE)
-		grn_progress_phase(p->job->progress, GRN_PHASE_PREPARE, p->job->rows->n);
+	if (p->job->progress->phase != GRN_STEP_PREPARE)
+		grn_progress_phase(p->job->progress, GRN_STEP_PREPARE, p->job->rows->n);
 	status = choose_parts(p, &t, err);
 	if (status == GRN_GPU_OK)
 		status = make_parts(p, &t, &since, err);

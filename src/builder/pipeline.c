@@ -78,6 +78,13 @@ choose_layout(GrnPipeline *p, GrnFailure *failure)
 	return true;
 }
 
+/* Counts the seconds since the end of the last step for `step`. */
+static void
+end_step(GrnPipeline *p, GrnStep step)
+{
+	p->result->seconds[step] += (float) grn_lap(&p->since);
+}
+
 static GrnGraphJob
 graph_job(GrnPipeline *p)
 {
@@ -411,8 +418,8 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = f->gpu, .entry = r->entries[0], .per_page = p->layout.per_page,
 					  .position = p->position, .scratch = p->work.scratch};
-	if (p->progress.phase != GRN_PHASE_CONNECT)
-		grn_progress_phase(&p->progress, GRN_PHASE_CONNECT, p->graph.n);
+	if (p->progress.phase != GRN_STEP_CONNECT)
+		grn_progress_phase(&p->progress, GRN_STEP_CONNECT, p->graph.n);
 	grn_finish_begin(f);
 	p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, check_range, &check);
 	if (check.bad)
@@ -441,10 +448,10 @@ build_on_gpu(GrnPipeline *p, bool *built, GrnFailure *failure)
 	GraphThread t = {.job = graph_job(p), .beside = &p->beside};
 	GrnGraphParams given = r->params;
 	pthread_t	thread;
-	double		start = grn_seconds();
 	double		meanwhile;
 	bool		coded;
 
+	end_step(p, GRN_STEP_PREPARE);
 	if (r->params.t1 == 0)
 		r->params.t1 = GPU_OUTER;
 	if (r->params.t2 == 0)
@@ -452,7 +459,7 @@ build_on_gpu(GrnPipeline *p, bool *built, GrnFailure *failure)
 	if (pthread_create(&thread, NULL, graph_main, &t) != 0)
 		return grn_fail(failure, "53000", "", "the builder process could not start a thread");
 	grn_progress_set_quiet(&p->beside, true);
-	grn_progress_phase(&p->beside, GRN_PHASE_CODES, p->graph.n);
+	grn_progress_phase(&p->beside, GRN_STEP_CODES, p->graph.n);
 	p->parallel = &p->beside.parallel;
 	grn_pipeline_choose_entries(p);
 	grn_pipeline_choose_center(p);
@@ -465,11 +472,7 @@ build_on_gpu(GrnPipeline *p, bool *built, GrnFailure *failure)
 	if (!t.built)
 		r->params = given;		/* the processor has defaults of its own */
 	if (!coded)
-	{
-		if (p->finish.gpu)
-			grn_drop_graph(p->finish.gpu);
 		return false;
-	}
 	if (t.job.gpu && !t.built)
 	{
 		/* The GPU failed without an error of the build: cores build instead. */
@@ -479,10 +482,11 @@ build_on_gpu(GrnPipeline *p, bool *built, GrnFailure *failure)
 	r->on_gpu = t.job.on_gpu;
 	r->gpus = (uint32_t) grn_open_gpus();
 	r->parts = t.job.part_times.nparts;
-	r->sec_device = (float) (t.opened - start);
-	r->sec_descent = (float) (t.done - t.opened);
-	r->sec_codes = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;
-	r->sec_connect = (float) (grn_seconds() - (meanwhile > t.done ? meanwhile : t.done));
+	r->seconds[GRN_STEP_DEVICE] = (float) (t.opened - p->since);
+	r->seconds[GRN_STEP_DESCENT] = (float) (t.done - t.opened);
+	r->seconds[GRN_STEP_CODES] = meanwhile > t.done ? (float) (meanwhile - t.done) : 0;
+	p->since = meanwhile > t.done ? meanwhile : t.done;
+	end_step(p, GRN_STEP_CONNECT);
 	return true;
 }
 
@@ -493,11 +497,11 @@ build_on_cores(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	GrnDeviceChoice here = p->plan.choice;
 	GrnGraphJob job = graph_job(p);
-	double		since = grn_seconds();
 
+	end_step(p, GRN_STEP_DEVICE);
 	/* A failed GPU may have begun a later phase. */
-	if (p->progress.phase != GRN_PHASE_PREPARE)
-		grn_progress_phase(&p->progress, GRN_PHASE_PREPARE, p->build->n);
+	if (p->progress.phase != GRN_STEP_PREPARE)
+		grn_progress_phase(&p->progress, GRN_STEP_PREPARE, p->build->n);
 	order_rows(p, false);
 	/* The graph's workspace overlaps scratch. */
 	job.work_offset = p->work.kept_bytes;
@@ -508,28 +512,90 @@ build_on_cores(GrnPipeline *p, GrnFailure *failure)
 	if (!grn_build_graph(&job, failure))
 		return false;
 	r->parts = job.part_times.nparts;
-	r->sec_descent = grn_lap(&since);
+	end_step(p, GRN_STEP_DESCENT);
 	host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL).bytes);
-	grn_progress_phase(&p->progress, GRN_PHASE_CODES, p->graph.n);
+	grn_progress_phase(&p->progress, GRN_STEP_CODES, p->graph.n);
 	grn_pipeline_choose_entries(p);
 	grn_pipeline_choose_center(p);
-	r->sec_connect = grn_lap(&since);
-	if (!grn_pipeline_make_codes(p, failure))
+	end_step(p, GRN_STEP_CONNECT);
+	return grn_pipeline_make_codes(p, failure);
+}
+
+/* Builds the graph on a GPU if one is usable, otherwise on cores, and makes codes and entries. */
+static bool
+build_graph(GrnPipeline *p, GrnFailure *failure)
+{
+	const GrnHost *host = p->build->host;
+	GrnGpu	   *gpu;
+	bool		built = false;
+
+	/* A graph with a single vertex needs no device. */
+	if (p->rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
+	{
+		order_rows(p, true);
+		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
+		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(p, NULL).bytes);
+		if (!build_on_gpu(p, &built, failure))
+			return false;
+	}
+	return built || build_on_cores(p, failure);
+}
+
+static bool
+judge(GrnPipeline *p, GrnFailure *failure)
+{
+	if (!grn_pipeline_judge_codes(p, failure))
 		return false;
-	r->sec_codes = grn_lap(&since);
+	grn_pipeline_judge_form(p);
 	return true;
 }
+
+/* Writes the lists of nearest rows, or an index's records, for which the leader may wait. */
+static bool
+write_result(GrnPipeline *p, GrnFailure *failure)
+{
+	const GrnBuildSpec *spec = p->build->spec;
+
+	if (spec->near.k > 0)
+	{
+		if (spec->near.exact)
+			number_by_rank(p);
+		return grn_pipeline_write_nearest(p, failure);
+	}
+	grn_progress_phase(&p->progress, GRN_STEP_CODES, p->graph.n);
+	if (!grn_pipeline_write_result(p, failure))
+		return false;
+	end_step(p, GRN_STEP_CODES);
+	p->build->host->written(p->build->host->ctx);
+	if (!spec->skip_recall && !p->plan.fit_later)
+		grn_pipeline_measure_recall(p);
+	end_step(p, GRN_STEP_RECALL);
+	return true;
+}
+
+/* The steps of a build.  Seconds that a step has not counted itself count for `step`. */
+static const struct
+{
+	GrnStep		step;
+	bool		of_graph;		/* left out if all rows are compared with all rows */
+	bool		(*run) (GrnPipeline *p, GrnFailure *failure);
+}			steps[] = {
+	{GRN_STEP_PREPARE, false, check_rows},
+	{GRN_STEP_PREPARE, false, choose_layout},
+	{GRN_STEP_PREPARE, false, plan_memory},
+	{GRN_STEP_CODES, true, build_graph},
+	{GRN_STEP_CONNECT, true, judge},
+	{GRN_STEP_CONNECT, true, finish_graph},
+	{GRN_STEP_CODES, false, write_result}
+};
 
 bool
 grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 {
 	const GrnBuildSpec *spec = build->spec;
 	const GrnHost *host = build->host;
-	GrnPipeline p = {0};
-	GrnGpu	   *gpu;
-	bool		built = false;
-	double		before = grn_processor_seconds();
-	double		since = grn_seconds();
+	bool		exact = spec->near.k > 0 && spec->near.exact;
+	GrnPipeline p = {.since = grn_seconds(), .processor_before = grn_processor_seconds()};
 
 	p.build = build;
 	p.metric = grn_metric(spec->metric);
@@ -546,51 +612,23 @@ grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure)
 		return grn_fail(failure, build->n ? "54000" : "08P01", "",
 						"%llu rows cannot be built", (unsigned long long) build->n);
 
-	grn_progress_phase(&p.progress, GRN_PHASE_PREPARE, build->n);
+	grn_progress_phase(&p.progress, GRN_STEP_PREPARE, build->n);
 	p.rows = (GrnRows) {.base = build->vectors, .n = build->n, .row_bytes = spec->row_bytes, .dim = spec->dim,
 						.embedding = p.metric->embedding, .form = (GrnForm) spec->form,
 						.comparison = p.metric->comparison};
-	if (!check_rows(&p, failure) || !choose_layout(&p, failure) || !plan_memory(&p, failure))
-		return false;
-	result->sec_prepare = grn_lap(&since);
-
-	if (spec->near.k > 0 && spec->near.exact)
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
 	{
-		number_by_rank(&p);
-		return grn_pipeline_write_nearest(&p, failure);
-	}
-	/* A graph with a single vertex needs no device. */
-	if (p.rows.n > 1 && !(host->device(host->ctx, false, &gpu) && gpu == NULL))
-	{
-		order_rows(&p, true);
-		/* The leader now allocates RESULT.  Later requests wait until this allocation ends. */
-		host->expect(host->ctx, GRN_SEG_RESULT, grn_pipeline_place_result(&p, NULL).bytes);
-		result->sec_prepare += grn_lap(&since);
-		if (!build_on_gpu(&p, &built, failure))
+		if (steps[i].of_graph && exact)
+			continue;
+		if (!steps[i].run(&p, failure))
+		{
+			if (p.finish.started)
+				grn_finish_abandon(&p.finish);
+			else if (p.finish.gpu)
+				grn_drop_graph(p.finish.gpu);
 			return false;
+		}
+		end_step(&p, steps[i].step);
 	}
-	if (!built && !build_on_cores(&p, failure))
-		return false;
-
-	grn_lap(&since);
-	if (!grn_pipeline_judge_codes(&p, failure))
-	{
-		if (p.finish.gpu)
-			grn_drop_graph(p.finish.gpu);
-		return false;
-	}
-	grn_pipeline_judge_form(&p);
-	if (!finish_graph(&p, failure))
-		return false;
-	result->sec_connect += grn_lap(&since);
-	if (spec->near.k > 0)
-		return grn_pipeline_write_nearest(&p, failure);
-	grn_progress_phase(&p.progress, GRN_PHASE_CODES, p.graph.n);
-	if (!grn_pipeline_write_result(&p, failure))
-		return false;
-	result->sec_codes += grn_lap(&since);
-	host->written(host->ctx);
-	if (!spec->skip_recall && !p.plan.fit_later)
-		grn_pipeline_measure_recall(&p, before);
 	return true;
 }

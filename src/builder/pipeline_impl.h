@@ -80,6 +80,8 @@ typedef struct GrnPipeline
 	GrnCodec	codec;
 	GrnResultArrays out;		/* once written; rows NULL before */
 	GrnFinish	finish;			/* its gpu keeps the graph from the graph's build on */
+	double		since;			/* time until which seconds have counted for steps */
+	double		processor_before;	/* processor seconds at the build's start */
 } GrnPipeline;
 
 static inline void *
@@ -231,10 +233,8 @@ extern void grn_make_graph_navigable(const GrnMetricInfo *metric, const GrnPrepa
 
 /* ---- pipeline_recall.c ---- */
 
-/*
- * Measures the recall curve of the written result.  before: processor seconds at the build's start.
- */
-extern void grn_pipeline_measure_recall(GrnPipeline *p, double before);
+/* Measures the recall curve of the written result. */
+extern void grn_pipeline_measure_recall(GrnPipeline *p);
 
 /* ---- pipeline_nearest.c ---- */
 

@@ -182,7 +182,6 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	GrnBuildResult *r = p->result;
 	bool		exact = spec->exact;
 	uint64_t	m = p->rows.n;
-	double		since = grn_seconds();
 	NearestLists f = {.p = p};
 	void	   *out;
 	bool		fine;
@@ -203,7 +202,7 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	fine = make_writers(&f, exact, failure);
 	if (fine)
 	{
-		grn_progress_phase(&p->progress, GRN_PHASE_CODES, m);
+		grn_progress_phase(&p->progress, GRN_STEP_CODES, m);
 		p->progress.loop_share = 1;
 		p->parallel->run(p->parallel, m, exact ? GRN_NEAREST_BLOCK : GRN_GRAIN,
 						 exact ? exact_range : search_range, &f);
@@ -212,6 +211,5 @@ grn_pipeline_write_nearest(GrnPipeline *p, GrnFailure *failure)
 	grn_free(f.writers);
 	if (f.failed)
 		*failure = f.failure;
-	r->sec_near = (float) (grn_seconds() - since);
 	return fine && !f.failed;
 }

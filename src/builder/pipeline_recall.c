@@ -331,12 +331,11 @@ measure_rounds(Measure *m, uint32_t first, double budget)
 }
 
 void
-grn_pipeline_measure_recall(GrnPipeline *p, double before)
+grn_pipeline_measure_recall(GrnPipeline *p)
 {
 	GrnBuildResult *r = p->result;
 	double		least = r->on_gpu ? LEAST_SECONDS_GPU * p->parallel->nworkers : LEAST_SECONDS;
-	double		budget = (grn_processor_seconds() - before) * SHARE;
-	double		since = grn_seconds();
+	double		budget = (grn_processor_seconds() - p->processor_before) * SHARE;
 	bool		many = r->on_gpu || r->nodes >= MANY_NODES || p->rows.on_disk;
 	uint32_t	n;
 	Measure    *m = grn_alloc_zeroed(1, sizeof(*m));
@@ -355,5 +354,4 @@ grn_pipeline_measure_recall(GrnPipeline *p, double before)
 	}
 	grn_records_end(&m->records);
 	grn_free(m);
-	r->sec_recall = (float) (grn_seconds() - since);
 }

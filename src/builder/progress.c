@@ -74,7 +74,7 @@ grn_progress_init(GrnProgress *p, GrnParallel *threads, const GrnHost *host)
 }
 
 void
-grn_progress_phase(GrnProgress *p, GrnPhase phase, uint64_t total)
+grn_progress_phase(GrnProgress *p, GrnStep phase, uint64_t total)
 {
 	pthread_mutex_lock(&p->mutex);
 	p->phase = phase;

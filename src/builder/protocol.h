@@ -45,7 +45,7 @@
 #include "store/group.h"
 #include "store/record.h"
 
-#define GRN_PROTOCOL_VERSION 24
+#define GRN_PROTOCOL_VERSION 25
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -182,17 +182,7 @@ typedef struct GrnBuildResult
 								 * whole */
 	GrnRecallCurve curve;
 	GrnContrast contrast;		/* of the queries that measured the curve */
-	/*
-	 * Seconds from BUILD to DONE, for the log and the benchmarks.  Work beside another phase counts
-	 * as part of the other phase.  sec_device is the wait until the device was open.
-	 */
-	float		sec_device,
-				sec_prepare,
-				sec_descent,
-				sec_connect,
-				sec_codes,
-				sec_recall,
-				sec_near;
+	float		seconds[GRN_STEPS]; /* of each step from BUILD to DONE */
 	GrnRemoteTimes remote;
 } GrnBuildResult;
 
@@ -331,7 +321,7 @@ typedef enum GrnMsgType
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
 	GRN_MSG_BEAT,
-	GRN_MSG_PHASE,				/* arg0: GrnPhase, arg1 done, arg2 total */
+	GRN_MSG_PHASE,				/* arg0: GrnStep, arg1 done, arg2 total */
 	GRN_MSG_NEED,				/* arg0: segment, arg1: total bytes needed */
 	GRN_MSG_NOTICE,				/* text, hint */
 	GRN_MSG_FAILED,				/* sqlstate, text, hint */

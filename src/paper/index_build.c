@@ -61,7 +61,7 @@ tool_need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 }
 
 static void
-tool_phase(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+tool_phase(void *ctx, GrnStep phase, uint64_t done, uint64_t total)
 {
 	(void) ctx;
 	(void) phase;

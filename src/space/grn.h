@@ -82,15 +82,22 @@ typedef struct GrnParallel
  */
 #define GRN_GRAIN 256
 
-typedef enum GrnPhase
+/*
+ * Steps of CREATE INDEX: phases of its progress, and seconds in logs and on disk, so never
+ * renumber.  Work beside another step counts as part of the other step.
+ */
+typedef enum GrnStep
 {
-	GRN_PHASE_COLLECT = 1,		/* collecting vectors */
-	GRN_PHASE_PREPARE,			/* copying to the device, finding duplicates */
-	GRN_PHASE_DESCENT,			/* building graph; done = update rounds */
-	GRN_PHASE_CONNECT,			/* checking and connecting the graph */
-	GRN_PHASE_CODES,			/* codes, order of the nodes, filling of lists; or nearest rows */
-	GRN_PHASE_WRITE				/* writing pages */
-} GrnPhase;
+	GRN_STEP_COLLECT = 0,		/* collecting vectors */
+	GRN_STEP_DEVICE,			/* waiting for the device to open; no phase of the progress */
+	GRN_STEP_PREPARE,			/* copying to the device, finding duplicates */
+	GRN_STEP_DESCENT,			/* building graph; done = update rounds */
+	GRN_STEP_CONNECT,			/* checking and connecting the graph */
+	GRN_STEP_CODES,				/* codes, order of the nodes, filling of lists; or nearest rows */
+	GRN_STEP_RECALL,			/* measuring recall, beside the first pages; no phase */
+	GRN_STEP_WRITE,				/* writing pages, except the last steps */
+	GRN_STEPS
+} GrnStep;
 
 /*
  * Recall by search width (ef), measured during a build; also stored on disk.  The widths apply

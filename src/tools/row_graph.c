@@ -300,11 +300,11 @@ run(GrnndRowGraph *g, Output *o)
 	INSTR_TIME_SET_CURRENT(start);
 	put_all(o);
 	ereport(DEBUG1,
-			(errmsg_internal("grnnd graph: rows %llu, nodes %u, device %s, collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, nearest %.3f), "
+			(errmsg_internal("grnnd graph: rows %llu, nodes %u, device %s, collect %.3f s, build %.3f s (%s), "
 							 "output %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT,
 							 (unsigned long long) build->rows, r->nodes,
 							 g->exact ? "none" : r->on_gpu ? "gpu" : "cpu", g->seconds, build_s,
-							 r->sec_device, r->sec_prepare, r->sec_descent, r->sec_connect, r->sec_near,
+							 grnnd_builder_seconds(r),
 							 grnnd_seconds_since(start), build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK])));
 }

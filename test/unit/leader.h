@@ -46,9 +46,9 @@ typedef struct Leader
 	int			beats;
 	int			notices;
 	int			phases;
-	GrnPhase	phase;			/* the last, */
+	GrnStep		phase;			/* the last, */
 	uint64_t	done;			/* and how far it was */
-	int			states[GRN_PHASE_WRITE + 1];	/* of each phase that were said */
+	int			states[GRN_STEP_WRITE + 1]; /* of each phase that were said */
 	int			hellos;
 	int			devices;
 	int			on_gpu;
@@ -283,13 +283,13 @@ converse(Leader *l, uint64_t limit_ms)
 				l->beats++;
 				break;
 			case GRN_MSG_PHASE:
-				CHECK(msg.arg[0] >= GRN_PHASE_PREPARE && msg.arg[0] <= GRN_PHASE_CODES &&
+				CHECK(msg.arg[0] >= GRN_STEP_PREPARE && msg.arg[0] <= GRN_STEP_CODES &&
 					  msg.arg[1] <= msg.arg[2], "phase %d: %d of %d", (int) msg.arg[0],
 					  (int) msg.arg[1], (int) msg.arg[2]);
 				CHECK(msg.arg[0] != l->phase || msg.arg[1] >= l->done || msg.arg[1] == 0, "back from %d to %d",
 					  (int) l->done, (int) msg.arg[1]);
 				l->states[msg.arg[0]] += msg.arg[0] != l->phase || msg.arg[1] != l->done;
-				l->phase = (GrnPhase) msg.arg[0];
+				l->phase = (GrnStep) msg.arg[0];
 				l->done = msg.arg[1];
 				l->phases++;
 				break;

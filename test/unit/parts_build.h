@@ -38,11 +38,11 @@ need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 }
 
 static inline void
-phase(void *ctx, GrnPhase which, uint64_t done, uint64_t total)
+phase(void *ctx, GrnStep which, uint64_t done, uint64_t total)
 {
 	Host	   *h = ctx;
 
-	CHECK((which == GRN_PHASE_DESCENT || which == GRN_PHASE_PREPARE) && done <= total, "%llu of %llu", (unsigned long long) done,
+	CHECK((which == GRN_STEP_DESCENT || which == GRN_STEP_PREPARE) && done <= total, "%llu of %llu", (unsigned long long) done,
 		  (unsigned long long) total);
 	__atomic_store_n(&h->done, done, __ATOMIC_RELAXED);
 }

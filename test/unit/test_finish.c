@@ -19,7 +19,7 @@ need(void *ctx, GrnSegment segment, uint64_t bytes, GrnFailure *failure)
 }
 
 static void
-phase(void *ctx, GrnPhase which, uint64_t done, uint64_t total)
+phase(void *ctx, GrnStep which, uint64_t done, uint64_t total)
 {
 	(void) ctx;
 	(void) which;

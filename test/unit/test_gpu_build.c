@@ -59,7 +59,7 @@ check_and_end(Leader *l)
 static void
 check_progress(const Leader *l)
 {
-	for (GrnPhase phase = GRN_PHASE_PREPARE; phase <= GRN_PHASE_CODES; phase++)
+	for (GrnStep phase = GRN_STEP_PREPARE; phase <= GRN_STEP_CODES; phase++)
 		CHECK(l->states[phase] >= 10, "%d states of phase %d", l->states[phase], (int) phase);
 }
 

@@ -202,18 +202,16 @@ run_build(GrnndBuild *build)
 						(unsigned long long) build->rows, result->nodes,
 						build->collect_seconds + build_s + write_s + end_s),
 				 errdetail("Collecting rows took %.1f s, the graph %.1f s, codes %.1f s, measuring recall %.1f s, writing pages %.1f s.%s",
-						   build->collect_seconds, build_s - result->sec_codes - result->sec_recall,
-						   result->sec_codes, result->sec_recall, write_s + end_s,
+						   build->collect_seconds, build_s - result->seconds[GRN_STEP_CODES] - result->seconds[GRN_STEP_RECALL],
+						   result->seconds[GRN_STEP_CODES], result->seconds[GRN_STEP_RECALL], write_s + end_s,
 						   recall_text(result))));
 	ereport(DEBUG1,
 			(errmsg_internal("grnnd build: rows %llu, nodes %u, pages %u, device %s, workers %d and %d, "
-							 "collect %.3f s, build %.3f s (device %.3f, prepare %.3f, descent %.3f, connect %.3f, codes %.3f, recall %.3f), "
+							 "collect %.3f s, build %.3f s (%s), "
 							 "load %.3f s, end %.3f s, memory " UINT64_FORMAT ", temporary file " UINT64_FORMAT ", parts %u%s%s",
 							 (unsigned long long) build->rows, result->nodes, pages,
 							 result->on_gpu ? "gpu" : "cpu", build->workers, build->write_workers,
-							 build->collect_seconds, build_s, result->sec_device, result->sec_prepare,
-							 result->sec_descent, result->sec_connect, result->sec_codes, result->sec_recall,
-							 write_s, end_s, build->map->memory_used,
+							 build->collect_seconds, build_s, grnnd_builder_seconds(result), write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
 							 result->moved ? ", rows moved" : "",
 							 builder->group_seconds > 0 ? psprintf(", lists put into groups in %.3f s", builder->group_seconds) : "")));

@@ -567,7 +567,7 @@ grnnd_collect(GrnndBuild *build)
 	bool		alone = grnnd_builds_in_backend(build, build->expected_rows);
 	int			nworkers = alone ? 0 : grnnd_collect_workers(build->heap, build->index);
 
-	grnnd_report_phase(GRN_PHASE_COLLECT, 0, 0);
+	grnnd_report_phase(GRN_STEP_COLLECT, 0, 0);
 	if (nworkers == 0 || !collect_parallel(build, nworkers))
 		collect_alone(build);
 }

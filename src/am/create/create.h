@@ -22,8 +22,10 @@
 
 /* progress.c: the progress of CREATE INDEX. */
 
+/* The seconds of the builder's steps, for a log; palloc'd. */
+extern PGDLLEXPORT char *grnnd_builder_seconds(const GrnBuildResult *result);
 /* Shows a phase and its counters in pg_stat_progress_create_index. */
-extern void grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total);
+extern void grnnd_report_phase(GrnStep phase, uint64 done, uint64 total);
 
 /* Turns of a loop between two checks: some ten milliseconds. */
 #define GRNND_CHECK_TURNS (UINT64CONST(1) << 20)

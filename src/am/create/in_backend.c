@@ -84,7 +84,7 @@ host_device(void *ctx, bool wait, GrnGpu **gpu)
 }
 
 static void
-host_phase(void *ctx, GrnPhase phase, uint64_t done, uint64_t total)
+host_phase(void *ctx, GrnStep phase, uint64_t done, uint64_t total)
 {
 	grnnd_report_phase(phase, done, total);
 }

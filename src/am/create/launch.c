@@ -417,10 +417,10 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 				b->on_beat(b);
 			return;
 		case GRN_MSG_PHASE:
-			if (msg->arg[0] < GRN_PHASE_COLLECT || msg->arg[0] > GRN_PHASE_WRITE)
+			if (msg->arg[0] > GRN_STEP_WRITE)
 				invalid_message(b, "unknown phase");
 			memcpy(b->phase, msg->arg, sizeof(b->phase));
-			grnnd_report_phase((GrnPhase) msg->arg[0], msg->arg[1], msg->arg[2]);
+			grnnd_report_phase((GrnStep) msg->arg[0], msg->arg[1], msg->arg[2]);
 			return;
 		case GRN_MSG_NEED:
 			grant(b, msg->arg[0], msg->arg[1]);

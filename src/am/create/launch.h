@@ -58,7 +58,7 @@ typedef struct GrnndBuilder
 	uint64		rows_begun;		/* rows of BUILD; 0: not begun */
 	uint64		result_needed;	/* bytes of RESULT that the builder has requested, */
 	uint64		result_allocated;	/* and that the leader has allocated */
-	uint64		phase[3];		/* the last PHASE: GrnPhase, done, total */
+	uint64		phase[3];		/* the last PHASE: GrnStep, done, total */
 	/* Called at every BEAT; may be NULL. */
 	void		(*on_beat) (struct GrnndBuilder *builder);
 	GrnBuildResult result;

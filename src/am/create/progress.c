@@ -9,22 +9,38 @@
 
 #include "am/callbacks.h"
 
+const GrnndStepNames grnnd_steps[GRN_STEPS] = {
+	[GRN_STEP_COLLECT] = {"collect", "collecting vectors"},
+	[GRN_STEP_DEVICE] = {"device", NULL},
+	[GRN_STEP_PREPARE] = {"prepare", "preparing vectors"},
+	[GRN_STEP_DESCENT] = {"graph", "building graph"},
+	[GRN_STEP_CONNECT] = {"connect", "connecting graph"},
+	[GRN_STEP_CODES] = {"codes", "computing codes"},
+	[GRN_STEP_RECALL] = {"recall", NULL},
+	[GRN_STEP_WRITE] = {"write", "writing pages"}
+};
+
+char *
+grnnd_builder_seconds(const GrnBuildResult *result)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (GrnStep i = GRN_STEP_DEVICE; i < GRN_STEP_WRITE; i++)
+		appendStringInfo(&text, "%s%s %.3f", text.len > 0 ? ", " : "", grnnd_steps[i].name, result->seconds[i]);
+	return text.data;
+}
+
+/* The phase of the progress that stands for a step. */
+#define PHASE_OF(step) ((int64) (step) + 1 + PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE)
+
 char *
 grnnd_buildphasename(int64 phase)
 {
-	/* The phase before ours is PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE. */
-	static const char *const names[] = {
-		"initializing",
-		[GRN_PHASE_COLLECT] = "collecting vectors",
-		[GRN_PHASE_PREPARE] = "preparing vectors",
-		[GRN_PHASE_DESCENT] = "building graph",
-		[GRN_PHASE_CONNECT] = "connecting graph",
-		[GRN_PHASE_CODES] = "computing codes",
-		[GRN_PHASE_WRITE] = "writing pages"
-	};
-
-	phase -= PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE;
-	return phase >= 0 && phase < (int64) lengthof(names) ? (char *) names[phase] : NULL;
+	if (phase == PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE)
+		return "initializing";
+	return phase >= PHASE_OF(0) && phase < PHASE_OF(GRN_STEPS) ?
+		(char *) grnnd_steps[phase - PHASE_OF(0)].phase : NULL;
 }
 
 /*
@@ -34,7 +50,7 @@ grnnd_buildphasename(int64 phase)
  * percentage of the phase.
  */
 void
-grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
+grnnd_report_phase(GrnStep phase, uint64 done, uint64 total)
 {
 	const int	params[] = {
 		PROGRESS_CREATEIDX_SUBPHASE,
@@ -42,13 +58,13 @@ grnnd_report_phase(GrnPhase phase, uint64 done, uint64 total)
 		PROGRESS_CREATEIDX_TUPLES_DONE,
 		PROGRESS_SCAN_BLOCKS_DONE
 	};
-	int64		values[] = {(int64) phase + 1, (int64) total, (int64) done, 0};
+	int64		values[] = {PHASE_OF(phase), (int64) total, (int64) done, 0};
 	int			n = lengthof(params);
 
 	/* Inside another command the counters belong to the outer command. */
 	if (!MyBEEntry || MyBEEntry->st_progress_command != PROGRESS_COMMAND_CREATE_INDEX)
 		return;
-	if (phase == GRN_PHASE_COLLECT)
+	if (phase == GRN_STEP_COLLECT)
 		n--;
 	else if (total > 0)
 		values[3] = (int64) ((double) MyBEEntry->st_progress_param[PROGRESS_SCAN_BLOCKS_TOTAL] *

@@ -371,7 +371,7 @@ write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomi
 		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
 	done = pg_atomic_add_fetch_u64(&shared->pages_done, end - begin);
 	if (report)
-		grnnd_report_phase(GRN_PHASE_WRITE, shared->plan.vectors.n * done / shared->node_pages,
+		grnnd_report_phase(GRN_STEP_WRITE, shared->plan.vectors.n * done / shared->node_pages,
 						   shared->plan.vectors.n);
 	return true;
 }
@@ -578,13 +578,8 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	new->plan.meta.power = r->power;
 	new->report.rows = build->rows;
 	new->report.threads = build->spec.threads;
-	new->report.seconds[GRNND_STEP_COLLECT] = (float) build->collect_seconds;
-	new->report.seconds[GRNND_STEP_DEVICE] = r->sec_device;
-	new->report.seconds[GRNND_STEP_PREPARE] = r->sec_prepare;
-	new->report.seconds[GRNND_STEP_DESCENT] = r->sec_descent;
-	new->report.seconds[GRNND_STEP_CONNECT] = r->sec_connect;
-	new->report.seconds[GRNND_STEP_CODES] = r->sec_codes;
-	new->report.seconds[GRNND_STEP_RECALL] = r->sec_recall;
+	memcpy(new->report.seconds, r->seconds, sizeof(r->seconds));
+	new->report.seconds[GRN_STEP_COLLECT] = (float) build->collect_seconds;
 	/* The curve holds only for searches with the own vectors and the codes of this index. */
 	if (new->plan.meta.fit_state == GRNND_FITTED)
 	{
@@ -613,7 +608,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	int			nworkers;
 
 	INSTR_TIME_SET_CURRENT(start);
-	grnnd_report_phase(GRN_PHASE_WRITE, 0, build->rows);
+	grnnd_report_phase(GRN_STEP_WRITE, 0, build->rows);
 	accept_result(new, build, r);
 	plan_chains(new, build->map);
 	new->columns = build->attrs;
@@ -660,7 +655,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	if (new->plan.meta.fit_state == GRNND_FITTED)
 		new->plan.meta.judged = (uint32) new->plan.records;
 	new->report.built = GetCurrentTimestamp();
-	new->report.seconds[GRNND_STEP_WRITE] = (float) grnnd_seconds_since(start);
+	new->report.seconds[GRN_STEP_WRITE] = (float) grnnd_seconds_since(start);
 	write_meta(new, w);
 	grnnd_test_point("load");
 	grnnd_writer_finish(w);

@@ -283,7 +283,7 @@ grnnd_read_notes(Page page, GrnndNotes *notes)
 	memcpy(&notes->measured, payload + GRNND_META_OFF_MEASURED, sizeof(notes->measured));
 	notes->gone = ((const GrnndAttempt *) (payload + GRNND_META_OFF_ATTEMPT))->gone;
 	if (!EQ_CRC32C(grnnd_report_crc(&notes->report), notes->report.crc) ||
-		!are_finite(notes->report.seconds, GRNND_STEPS) || !is_curve(&notes->report.curve))
+		!are_finite(notes->report.seconds, GRN_STEPS) || !is_curve(&notes->report.curve))
 		memset(&notes->report, 0, sizeof(notes->report));
 	if (!EQ_CRC32C(grnnd_measured_crc(&notes->measured), notes->measured.crc) ||
 		!are_finite(&notes->measured.inserted, 1) || !are_finite(&notes->measured.stretch, 1) ||

@@ -254,13 +254,13 @@ degree_counts(const GrnndIndex *ix, const Counts *c)
 static Datum
 seconds_json(const GrnndReport *r)
 {
-	const float *s = r->seconds;
+	StringInfoData text;
 
-	return json(psprintf("{\"collect\": %.3f, \"device\": %.3f, \"prepare\": %.3f, \"graph\": %.3f, "
-						 "\"connect\": %.3f, \"codes\": %.3f, \"recall\": %.3f, \"write\": %.3f}",
-						 s[GRNND_STEP_COLLECT], s[GRNND_STEP_DEVICE], s[GRNND_STEP_PREPARE],
-						 s[GRNND_STEP_DESCENT], s[GRNND_STEP_CONNECT], s[GRNND_STEP_CODES],
-						 s[GRNND_STEP_RECALL], s[GRNND_STEP_WRITE]));
+	initStringInfo(&text);
+	for (GrnStep i = 0; i < GRN_STEPS; i++)
+		appendStringInfo(&text, "%s\"%s\": %.3f", i == 0 ? "{" : ", ", grnnd_steps[i].name, r->seconds[i]);
+	appendStringInfoChar(&text, '}');
+	return json(text.data);
 }
 
 static Datum

@@ -120,7 +120,7 @@ def phases(log):
     line = next((x for x in log.splitlines() if "grnnd build:" in x), "")
     way = next((x.split("build server: ")[1] for x in log.splitlines() if "grnnd build server: " in x), "")
     found = {k: float(v) for k, v in re.findall(r"([a-z]+) ([0-9]+\.[0-9]+)(?: s|,|\))", line)}
-    beside = found["build"] - sum(found[k] for k in ("device", "prepare", "descent", "connect", "codes", "recall"))
+    beside = found["build"] - sum(found[k] for k in ("device", "prepare", "graph", "connect", "codes", "recall"))
     return max(beside, 0), " ".join(f"{k} {v:.2f}" for k, v in found.items() if v >= .005), way
 
 

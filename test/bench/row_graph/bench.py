@@ -23,7 +23,7 @@ from common import Server, machine, random_rows, read_matrix, write_table  # noq
 SAMPLE = 1000
 SPARE = 10              # more candidates, whose order by float32 is not sure
 BLOCK = 50000           # rows that are compared at once
-PHASES = ["collect", "build", "device", "descent", "nearest", "output"]
+PHASES = ["collect", "build", "device", "graph", "codes", "output"]
 
 
 def farthest(base, ids, k):

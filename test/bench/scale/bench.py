@@ -412,7 +412,7 @@ class Bench:
         first = done[0]["seconds"] / done[0]["rows"]
         for r in done:
             each = r["seconds"] / r["rows"]
-            graph = r["phases"].get("descent", 0)
+            graph = r["phases"].get("graph", 0)
             bound = graph + r["scan"] + r["index"] / r["disk"]
             out.append("| " + " | ".join([
                 f"{r['rows']:,}", r["with"], f"{r['copy']:.1f} of {r['copied']:,}", f"{r['copied'] / r['copy']:,.0f}", f"{r['seconds']:.2f}",
