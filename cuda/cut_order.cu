@@ -16,7 +16,10 @@
 
 #include "handle.h"
 
-/* The most vertices of a part that one warp cuts down to pages. */
+/*
+ * The most vertices of a part that one warp cuts down to pages.  The order of a million SIFT rows
+ * takes .010 s, with half .011 s, with twice .016 s.
+ */
 constexpr uint32_t LEAF = 256;
 /*
  * A cut looks at one in SAMPLE_EACH of the part's vertices, but at LEAST_SAMPLE at least
@@ -24,10 +27,11 @@ constexpr uint32_t LEAF = 256;
  * pages that a search reads, a quarter of the sample costs 9% more.
  */
 constexpr uint32_t SAMPLE_EACH = 16, LEAST_SAMPLE = 256, MOST_SAMPLE = 512;
-/* Steps of 2-means, as in src/store/group.c. */
+/* Steps of 2-means, as in src/store/group.c.  Half takes .007 s, twice .017 s. */
 constexpr int MEANS_STEPS = 4;
 /* The most elements of a digest that one lane holds. */
 constexpr int EACH = MAX_STRIDE / 2 / WARP;
+/* Warps of a block.  Half takes .012 s, twice .008 s, as two runs differ. */
 constexpr int DIRECT_WARPS = 8;
 /* Signs for sums of up to 16 bits: a bit in SIGNS counts as 1, every other bit as -1. */
 constexpr uint32_t SIGNS = 0x3a65;

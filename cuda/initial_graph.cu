@@ -12,17 +12,25 @@
  */
 #include "row_formats.cuh"
 
+/*
+ * A million SIFT rows: the descent, which includes the initial graph, takes .0414 s; with half and
+ * twice of SWEEP_WARPS .0416 and .0428 s, with two STAGES .0414 s.
+ */
 constexpr int SWEEP_WARPS = 4;
 constexpr int SWEEP_ROWS = 32 * SWEEP_WARPS; /* rows that a block compares */
 constexpr int CHUNK = 32;					 /* columns of one step of a block */
 constexpr int STAGES = 4;					 /* chunks of columns in shared memory: one
 											  * in use, the rest being copied */
 constexpr int MAX_WINDOW = CHUNK << COLUMN_BITS;
-/* Candidates of a row from its window.  16 and 32 lose 0 to .004 of recall@10 (SIFT, GIST). */
+/*
+ * Candidates of a row from its window.  Recall@10 of a million SIFT rows, 200,000 GIST rows and
+ * 19,000 sentences: 4 lose .0025, .002 and nothing; 16 and 32 lose 0 to .004 (SIFT, GIST).
+ */
 constexpr int WINDOW_KEYS = 8;
 /*
  * The first SUPER_BINS centroids order the bins: each bin stands with its nearest super
- * bin, so that near bins are near in the order.
+ * bin, so that near bins are near in the order.  Half and twice change neither time nor recall
+ * (SIFT, GIST, sentences).
  */
 constexpr int SUPER_BINS = 64;
 constexpr int SCAN_THREADS = 1024;

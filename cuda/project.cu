@@ -17,12 +17,21 @@
  * dimensions): 128 directions keep .95 and 256 keep .98, with equal recall.
  */
 constexpr float LEAST_SHARE = 0.9f;
-/* Steps of the subspace iteration. */
+/*
+ * Steps of the subspace iteration.  1, 3 and 6 steps have the same recall@10 (GIST, sentences) and
+ * take .0020, .0044 and .0082 s (sentences).
+ */
 constexpr int POWER_STEPS = 3;
-/* The sample has at most MAX_SAMPLE rows, and about SAMPLE_FLOATS floats in all. */
+/*
+ * The sample has at most MAX_SAMPLE rows, and about SAMPLE_FLOATS floats in all.  Half and twice of
+ * MAX_SAMPLE have the same recall@10 (GIST, sentences).
+ */
 constexpr uint32_t MAX_SAMPLE = 16384;
 constexpr size_t   SAMPLE_FLOATS = (size_t) 64 << 20;
-/* Projected values farther from 0 than this many standard deviations are clipped. */
+/*
+ * Projected values farther from 0 than this many standard deviations are clipped.  Half and twice
+ * have the same recall@10 (GIST, sentences).
+ */
 constexpr float CLIP_SIGMAS = 5.5f;
 
 /* A thread makes four bytes of a digest.  *d_other: a float is no integer from 0 to 255. */

@@ -8,7 +8,8 @@
 
 /* The processor handles searches of more levels, because each level waits for the level before. */
 constexpr uint32_t MAX_LEVELS = 512;
-constexpr int	   SEARCH_THREADS = 256;
+/* Threads of a block.  Half and twice take as long (SIFT, GIST). */
+constexpr int SEARCH_THREADS = 256;
 /* ---- breadth-first search ---- */
 
 /* The set of vertices that the search has found. */

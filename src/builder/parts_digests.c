@@ -17,19 +17,23 @@
 
 #define PLACES_BYTES ((uint64_t) 4 << 20)	/* bytes of rows whose places are computed on the host
 											 * for digests */
-#define SAMPLE 16384			/* largest number of rows to which a projection is fitted */
+/*
+ * The largest number of rows to which a projection is fitted.  Half and twice take as long and have
+ * the same recall (a million SIFT rows, 200,000 GIST rows).
+ */
+#define SAMPLE 16384
 #define LEAST_SAMPLE 1024		/* smallest number of rows to which a projection is fitted if
 								 * memory is short */
-#define PIECES 8				/* items for each thread of a device, unless the limits below
-								 * forbid */
-#define LEAST_PIECE 4096		/* smallest number of rows in an item */
-#define MOST_PIECE 262144		/* largest number of rows in an item */
+/*
+ * Rows in an item.  A million SIFT rows: digests take .022 to .028 s, with half .027 s, with twice
+ * .023 s.
+ */
+#define ITEM_ROWS 16384
 
 void
 grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows)
 {
-	p->items.rows = rows / (size_t) (PIECES * GRN_HANDLES * p->team.n) + 1;
-	p->items.rows = p->items.rows < LEAST_PIECE ? LEAST_PIECE : p->items.rows > MOST_PIECE ? MOST_PIECE : p->items.rows;
+	p->items.rows = ITEM_ROWS;
 	p->items.n = (rows + p->items.rows - 1) / p->items.rows;
 	p->items.counted = 0;
 	grn_progress_done(p->job->progress, 0, p->items.n);

@@ -103,7 +103,7 @@ extern size_t grn_parts_merge_workspace(const GrnRows *rows);
 
 /* ---- parts_digests.c ---- */
 
-/* Divides `rows` rows into items of equal size. */
+/* Divides `rows` rows into items. */
 extern void grn_parts_set_piece(GrnPartsBuild *p, uint64_t rows);
 /* Counts a finished item, and reports the progress. */
 extern void grn_parts_count_item(GrnPartsBuild *p);

@@ -9,8 +9,11 @@
 
 /* Bytes of the buffer that collects rows for the GPU if rows are scattered or scaled. */
 #define STAGE_BYTES ((size_t) 64 << 20)
-#define PIECE_BYTES ((size_t) 256 << 20)	/* bytes of rows copied straight to the GPU between two
-											 * reports of progress */
+/*
+ * Bytes of rows copied straight to the GPU between two reports of progress.  A million SIFT rows
+ * take .0125 s, with half and twice .014 and .0135 s.
+ */
+#define PIECE_BYTES ((size_t) 256 << 20)
 #define AHEAD_BYTES ((size_t) 16 << 20) /* the same if the rows are on a disk, where the next piece
 										 * is read ahead */
 
