@@ -376,25 +376,6 @@ graph_main(void *arg)
 	return NULL;
 }
 
-typedef struct Check
-{
-	const GrnGraph *graph;
-	const char *bad;			/* the first fault found */
-	uint32_t	vertex;			/* its vertex */
-} Check;
-
-static void
-check_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Check	   *check = arg;
-	uint32_t	vertex;
-	const char *bad = grn_graph_check(check->graph, begin, end, &vertex);
-
-	(void) worker;
-	if (bad && !__atomic_exchange_n(&check->bad, bad, __ATOMIC_RELAXED))
-		check->vertex = vertex;
-}
-
 /*
  * Begins or ends a series of reads of random rows and lists.  For each unreachable vertex a search
  * goes from the entry to the vertex's place, and reads rows and lists at random.
@@ -413,7 +394,8 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 {
 	GrnBuildResult *r = p->result;
 	GrnFinish  *f = &p->finish;
-	Check		check = {.graph = &p->graph};
+	const char *bad;
+	uint32_t	vertex;
 
 	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = f->gpu, .entry = r->entries[0], .per_page = p->layout.per_page,
@@ -421,13 +403,13 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	if (p->progress.phase != GRN_STEP_CONNECT)
 		grn_progress_phase(&p->progress, GRN_STEP_CONNECT, p->graph.n);
 	grn_finish_begin(f);
-	p->parallel->run(p->parallel, p->graph.n, GRN_GRAIN, check_range, &check);
-	if (check.bad)
+	bad = grn_graph_check(&p->graph, p->parallel, &vertex);
+	if (bad)
 	{
 		grn_finish_abandon(f);
 		return grn_fail(failure, "XX000", "Please report this as a bug of grnnd.",
 						"the %s built a faulty graph: vertex %u has %s",
-						r->on_gpu ? "GPU" : "processor", check.vertex, check.bad);
+						r->on_gpu ? "GPU" : "processor", vertex, bad);
 	}
 	sample_vertices(p, true);
 	r->connected = (uint32_t) grn_finish_connect(f);

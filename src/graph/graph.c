@@ -3,8 +3,15 @@
  */
 #include "graph/graph.h"
 
-const char *
-grn_graph_check(const GrnGraph *graph, size_t begin, size_t end, uint32_t *bad_vertex)
+typedef struct Check
+{
+	const GrnGraph *graph;
+	const char *bad;			/* any fault found */
+	uint32_t	vertex;			/* its vertex */
+} Check;
+
+static const char *
+check_vertices(const GrnGraph *graph, size_t begin, size_t end, uint32_t *bad_vertex)
 {
 	for (size_t v = begin; v < end; v++)
 	{
@@ -33,4 +40,26 @@ grn_graph_check(const GrnGraph *graph, size_t begin, size_t end, uint32_t *bad_v
 		}
 	}
 	return NULL;
+}
+
+static void
+check_range(void *arg, int worker, size_t begin, size_t end)
+{
+	Check	   *check = arg;
+	uint32_t	vertex;
+	const char *bad = check_vertices(check->graph, begin, end, &vertex);
+
+	(void) worker;
+	if (bad && !__atomic_exchange_n(&check->bad, bad, __ATOMIC_RELAXED))
+		check->vertex = vertex;
+}
+
+const char *
+grn_graph_check(const GrnGraph *graph, GrnParallel *parallel, uint32_t *bad_vertex)
+{
+	Check		check = {.graph = graph};
+
+	parallel->run(parallel, graph->n, GRN_GRAIN, check_range, &check);
+	*bad_vertex = check.vertex;
+	return check.bad;
 }

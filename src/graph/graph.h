@@ -22,11 +22,10 @@ typedef struct GrnGraph
 } GrnGraph;
 
 /*
- * Returns NULL if vertices [begin, end) are sound: counts <= degree, ids < n, no vertex is its own
- * neighbor, no neighbor is repeated.  Otherwise returns a description of the fault, and
- * *bad_vertex.  Threads can share the work.
+ * Returns NULL if the graph is sound: counts <= degree, ids < n, no vertex is its own neighbor, no
+ * neighbor is repeated.  Otherwise returns a description of any fault, and *bad_vertex.
  */
-extern const char *grn_graph_check(const GrnGraph *graph, size_t begin, size_t end,
+extern const char *grn_graph_check(const GrnGraph *graph, GrnParallel *parallel,
 								   uint32_t *bad_vertex);
 
 /* connect.c: finds the vertices that an entry reaches, and makes every vertex reachable. */

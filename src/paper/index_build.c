@@ -76,26 +76,6 @@ tool_notice(void *ctx, const char *text, const char *hint)
 	grn_cli_error("%s%s%s%s", text, hint[0] ? " (" : "", hint, hint[0] ? ")" : "");
 }
 
-/* A check of a graph; bad and vertex describe any faulty vertex. */
-typedef struct Check
-{
-	const GrnGraph *graph;
-	const char *bad;
-	uint32_t	vertex;
-} Check;
-
-static void
-check_range(void *arg, int worker, size_t begin, size_t end)
-{
-	Check	   *c = arg;
-	uint32_t	vertex;
-	const char *bad = grn_graph_check(c->graph, begin, end, &vertex);
-
-	(void) worker;
-	if (bad && !__atomic_exchange_n(&c->bad, bad, __ATOMIC_RELAXED))
-		c->vertex = vertex;
-}
-
 /*
  * Checks and connects the graph.  seconds[0] receives the seconds of this; seconds[1] the seconds
  * of the page order, if `position` is given.
@@ -105,7 +85,8 @@ finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJ
 			 GrnFailure *failure)
 {
 	GrnParallel *parallel = &job->progress->parallel;
-	Check		check = {job->graph, NULL, 0};
+	const char *bad;
+	uint32_t	vertex;
 	GrnFinish	f = {.rows = job->rows, .graph = job->graph, .parallel = parallel,
 		.gpu = job->holder, .per_page = RECORDS_A_PAGE, .position = position};
 	double		since = grn_seconds();
@@ -115,12 +96,12 @@ finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJ
 		return false;
 	f.entry = grn_medoid(job->rows, job->params->seed);
 	grn_finish_begin(&f);
-	parallel->run(parallel, job->graph->n, GRN_GRAIN, check_range, &check);
-	if (check.bad)
+	bad = grn_graph_check(job->graph, parallel, &vertex);
+	if (bad)
 	{
 		grn_finish_abandon(&f);
 		return grn_fail(failure, "XX000", "", "built a faulty graph: vertex %u has %s",
-						check.vertex, check.bad);
+						vertex, bad);
 	}
 	printf("connected %zu vertices to entry %u\n", grn_finish_connect(&f), f.entry);
 	if (job->part_times.nparts > 1)

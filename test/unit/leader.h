@@ -559,7 +559,7 @@ check_result(const Leader *l, uint32_t n)
 		  "WRITTEN %d times, or too early", l->written);
 	CHECK(r->curve.queries == 0 || n < 1000 || l->phases > l->phases_before, "WRITTEN after recall");
 	CHECK(r->nodes >= 1 && r->nodes <= n && r->degree == l->spec.params.degree, "%u", r->nodes);
-	what = grn_graph_check(&g, 0, g.n, &bad);
+	what = grn_graph_check(&g, &(GrnParallel) {1, unit_run}, &bad);
 	CHECK(!what, "node %u has %s", bad, what);
 	CHECK(r->nentries >= 1 && r->nentries <= GRN_MAX_ENTRIES && r->nentries <= r->nodes, "%u",
 		  r->nentries);

@@ -123,7 +123,7 @@ check_built(const Data *d, Built *b)
 	CHECK(b->fine, "%s: %s", b->failure.sqlstate, b->failure.text);
 	if (b->fine)
 	{
-		what = grn_graph_check(&b->graph, 0, b->graph.n, &bad);
+		what = grn_graph_check(&b->graph, &alone, &bad);
 		CHECK(what == NULL, "vertex %u has %s", bad, what);
 		connected = grn_connect(&d->rows, &b->graph, 0, &alone, work);
 		CHECK(grn_reachable(&b->graph, 0, work) == d->rows.n, "not all reachable");
@@ -142,7 +142,7 @@ check_navigable(const Data *d, Built *b)
 
 	check_built(d, b);
 	grn_make_graph_navigable(grn_metric(GRN_L2), &(GrnPrepared) {0}, &d->rows, &b->graph, 0, asked.seed, grn_pool_parallel(pool));
-	CHECK(grn_graph_check(&b->graph, 0, b->graph.n, &bad) == NULL, "vertex %u", bad);
+	CHECK(grn_graph_check(&b->graph, grn_pool_parallel(pool), &bad) == NULL, "vertex %u", bad);
 	CHECK(grn_reachable(&b->graph, 0, work) == d->rows.n, "not all reachable");
 	free(work);
 	grn_pool_stop(pool);

@@ -147,7 +147,7 @@ static void
 check_graph(const Data *d, const GrnGraph *g)
 {
 	uint32_t	bad = 0;
-	const char *what = grn_graph_check(g, 0, g->n, &bad);
+	const char *what = grn_graph_check(g, &many, &bad);
 
 	CHECK(what == NULL, "vertex %u has %s", bad, what);
 	CHECK(g->n == d->rows.n, "%u", g->n);
@@ -539,16 +539,16 @@ test_graph_check(void)
 	GrnGraph	g = {ids, counts, 3, 2};
 	uint32_t	bad = 9;
 
-	CHECK(grn_graph_check(&g, 0, g.n, &bad) == NULL, "sound");
+	CHECK(grn_graph_check(&g, &one, &bad) == NULL, "sound");
 	ids[3] = 0;
-	CHECK(grn_graph_check(&g, 0, g.n, &bad) != NULL && bad == 1, "duplicate");
+	CHECK(grn_graph_check(&g, &one, &bad) != NULL && bad == 1, "duplicate");
 	ids[3] = 1;
-	CHECK(grn_graph_check(&g, 0, g.n, &bad) != NULL && bad == 1, "self");
+	CHECK(grn_graph_check(&g, &one, &bad) != NULL && bad == 1, "self");
 	ids[3] = 3;
-	CHECK(grn_graph_check(&g, 0, g.n, &bad) != NULL && bad == 1, "range");
+	CHECK(grn_graph_check(&g, &one, &bad) != NULL && bad == 1, "range");
 	ids[3] = 2;
 	counts[2] = 3;
-	CHECK(grn_graph_check(&g, 0, g.n, &bad) != NULL && bad == 2, "count");
+	CHECK(grn_graph_check(&g, &one, &bad) != NULL && bad == 2, "count");
 }
 
 /* ---- medoid, duplicates ---- */
