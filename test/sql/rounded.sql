@@ -99,6 +99,12 @@ CREATE TABLE eighth AS SELECT i, (SELECT array_agg(CASE WHEN j > 1 THEN random()
 CREATE INDEX eighth_idx ON eighth USING grnnd (v vector_l2_ops);
 SELECT stored_as, advice FROM grnnd_stats('eighth_idx');
 SELECT recall > .95 AS found FROM grnnd_recall('eighth_idx', 10, 100, 100);
+-- clusters in which codes tell no neighbors apart: bytes would keep nine of ten nearest rows within reach
+CREATE TABLE told AS SELECT (SELECT array_agg(3 * (hashint4(i % 30 * 128 + j)::float8 / 2e9) + (random() - 0.5) * 0.035 ORDER BY j)
+	FROM generate_series(1, 128) j)::vector(128) AS v FROM generate_series(1, 6000) i;
+CREATE INDEX told_idx ON told USING grnnd (v vector_l2_ops);
+SELECT stored_as, advice, codes FROM grnnd_stats('told_idx');
+SELECT recall > .99 AS found FROM grnnd_recall('told_idx', 10, 40, 100);
 -- tight clusters of rows that memory is not going to hold: there is no graph yet by which to see it
 CREATE TABLE tight AS SELECT (SELECT array_agg(hashint4(i % 100 * 24 + j)::float8 / 2e9 + (random() - 0.5) / 200 ORDER BY j)
 	FROM generate_series(1, 24) j)::vector(24) AS v FROM generate_series(1, 12000) i;
