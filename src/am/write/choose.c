@@ -41,6 +41,12 @@
 #define EF_PER_DEGREE 4
 #define MIN_INSERT_EF 64
 
+/*
+ * An insert may visit a quarter of the dead nodes that a scan may, or it reads more than four times
+ * as many pages after most of 20,000 rows were deleted (test/t/write_dead.pl).
+ */
+#define INSERT_DEAD_SHARE 4
+
 /* Inner products of sparse rows have no zero that a share could refer to. */
 static float
 rule_slack(const GrnndIndex *ix)
@@ -179,7 +185,7 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEn
 		.ef = ef,
 		.keep_vectors = true,
 		.by_row = true,
-		.dead_limit = GRN_DEAD_LIMIT(ef)
+		.dead_limit = GRN_DEAD_LIMIT(ef / INSERT_DEAD_SHARE)
 	};
 
 	near->store = store;

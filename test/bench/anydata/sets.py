@@ -340,6 +340,7 @@ SETS = {
     "dominating column, 64": Set(drawn(dominating)),
     "line, 64": Set(drawn(line)),
     "100s in tight clusters, 64": Set(clusters(200, 0.01, 64)),
+    "100s in tight clusters, 128": Set(clusters(200, 0.01, 128)),
     "20s in tight clusters, 384": Set(clusters(20, 0.01, 384)),
     "near duplicates, 32": Set(near_duplicates),
     "drifting, 64": Set(drifting),
