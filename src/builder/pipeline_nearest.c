@@ -149,6 +149,8 @@ make_writers(NearestLists *f, bool exact, GrnFailure *failure)
 	{
 		f->writers[i].work = w + offset + (uint64_t) i * each;
 		f->writers[i].lists = (GrnNear *) ((char *) f->writers[i].work + grn_aligned(work_bytes));
+		if (!exact)
+			memset(f->writers[i].work, 0, work_bytes);
 	}
 	return true;
 }

@@ -109,7 +109,10 @@ typedef struct GrnNearest
 	uint32_t	nentries;
 } GrnNearest;
 
-/* Returns the bytes of a thread's workspace for searches. */
+/*
+ * Returns the bytes of a thread's workspace for searches.  The caller zeroes the workspace
+ * before the first search and passes it unchanged to further searches.
+ */
 extern size_t grn_nearest_search_bytes(const GrnNearest *n);
 /* Writes the nearest vertices of v to out [k], in order; returns their number.  own: v too. */
 extern uint32_t grn_nearest_search(const GrnNearest *n, void *work, uint32_t v, bool own,

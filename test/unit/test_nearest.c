@@ -195,6 +195,7 @@ search_recall(const GrnNearest *n, const bool *own)
 	uint64_t	hits = 0;
 	uint64_t	all = 0;
 
+	memset(work, 0, bytes);
 	for (size_t v = 0; v < n->rows->n; v++)
 	{
 		GrnNear		found[MOST_K];
@@ -257,6 +258,7 @@ components_are_left(void)
 	size_t		bytes = grn_nearest_search_bytes(&n);
 	void	   *work = unit_guarded(bytes);
 
+	memset(work, 0, bytes);
 	graph.ids = malloc(w.rows.n * graph.degree * sizeof(uint32_t));
 	graph.counts = malloc(w.rows.n);
 	/* vertex i is of cluster i % COMPONENTS */
@@ -285,6 +287,42 @@ components_are_left(void)
 	end_world(&w);
 }
 
+/* A search among many rows touches only what it has seen, whatever their number. */
+static void
+searches_touch_little(void)
+{
+	World		w = make_world(200, 4, GRN_FORM_F32, 0, 1, 0);
+	GrnGraph	graph = make_graph(&w.rows, 8);
+	GrnRows		many = w.rows;
+	uint32_t	entry = 0;
+	GrnNearest	n = {.rows = &many, .comparison = GRN_COMPARE_L2, .k = 10, .graph = &graph, .ef = 20,
+		.entries = &entry, .nentries = 1};
+	size_t		page = (size_t) sysconf(_SC_PAGESIZE);
+	size_t		bytes;
+	size_t		pages;
+	uint8_t    *work;
+	unsigned char *resident;
+	size_t		touched = 0;
+	GrnNear		found[10];
+
+	many.n = (size_t) 1 << 30;
+	bytes = grn_nearest_search_bytes(&n);
+	pages = (bytes + page - 1) / page;
+	work = unit_guarded(bytes);
+	resident = malloc(pages);
+	for (uint32_t v = 0; v < 10; v++)
+		CHECK(grn_nearest_search(&n, work, v, false, found) == 10, "%u", v);
+	CHECK(mincore(work + bytes - pages * page, pages * page, resident) == 0, "mincore");
+	for (size_t i = 0; i < pages; i++)
+		touched += resident[i] & 1;
+	CHECK(touched < pages / 8, "%zu of %zu pages", touched, pages);
+	free(resident);
+	unit_guarded_free(work, bytes);
+	free(graph.ids);
+	free(graph.counts);
+	end_world(&w);
+}
+
 int
 main(void)
 {
@@ -292,5 +330,6 @@ main(void)
 	RUN(exact_is_exact);
 	RUN(searches_find_most);
 	RUN(components_are_left);
+	RUN(searches_touch_little);
 	UNIT_END();
 }
