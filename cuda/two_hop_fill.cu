@@ -10,17 +10,17 @@
 #include "row_formats.cuh"
 
 /*
- * Warps of a block: few, because large degrees take much shared memory.  A million SIFT rows take
- * .0084 s, with one warp .0085 s, with four .0092 s.
+ * Warps of a block: few, because large degrees take much shared memory.  The end of a build of a
+ * million SIFT rows, which fills the lists, takes .0084 s, with one warp .0085 s, with four
+ * .0092 s.
  */
 constexpr int NEAR_WARPS = 2;
 /*
- * The nearest SOURCES neighbors give their lists as candidates, as in the build on cores.  Of a
- * million SIFT rows half takes .0059 s and loses .001 of recall@10, twice takes .0197 s and gains
- * .001.
+ * The nearest SOURCES neighbors give their lists as candidates, as in the build on cores.  With
+ * half the same end takes .0059 s and recall@10 is .001 lower, with twice .0197 s and .001 higher.
  */
 constexpr uint32_t SOURCES = 6;
-/* Rows that a lane loads together.  A million SIFT rows: 2 take .0078 s, 4 .0084 s, 8 .0091 s. */
+/* Rows that a lane loads together.  The same end takes .0078 s, with 4 .0084 s, with 8 .0091 s. */
 constexpr int AT_ONCE = 2;
 
 /* Distances of digests.  `lanes` lanes of a warp read a row together. */

@@ -85,7 +85,7 @@ typedef struct GrnProgress
 	const GrnHost *host;
 	pthread_mutex_t mutex;
 	bool		quiet;			/* reports nothing, because another GrnProgress reports */
-	GrnStep		phase;			/* 0: no phase has begun */
+	GrnStep		phase;			/* GRN_STEP_COLLECT: none has begun */
 	uint64_t	total;			/* rows of the phase */
 	uint64_t	reported;		/* rows reported as done */
 	double		at;				/* finished share of the phase */

@@ -83,8 +83,9 @@ typedef struct GrnParallel
 #define GRN_GRAIN 256
 
 /*
- * Steps of CREATE INDEX: phases of its progress, and seconds in logs and on disk, so never
- * renumber.  Work beside another step counts as part of the other step.
+ * Steps of CREATE INDEX.  Reports of progress name a step, and logs and the metapage have the
+ * seconds of each, so the numbers on disk never change.  Work beside another step counts as part of
+ * the other step.
  */
 typedef enum GrnStep
 {

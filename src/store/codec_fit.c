@@ -34,6 +34,7 @@
  */
 #define PIECE 16
 #define SUM_PIECE 256
+#define MIN_SAMPLE 32			/* smaller samples say nothing of the spectrum: random directions */
 
 _Static_assert(GRN_MAX_CODE_DIMS + OVERSAMPLE <= GRN_MAX_DIRECTIONS, "directions fit");
 
@@ -521,7 +522,7 @@ grn_codec_fit(const GrnCodecFit *fit, GrnParallel *parallel, float *out,
 		total += f.energies[i];
 
 	random_rows(f.v, f.m, f.dim, fit->seed, STREAM_START, parallel);
-	random = !(total > 0) || total > 1e37;
+	random = f.n < MIN_SAMPLE || !(total > 0) || total > 1e37;
 	if (!random)
 		find_directions(&f, parallel);
 	set_spectrum(&spectrum, fit->dim, random ? NULL : f.values, f.m, total);

@@ -85,7 +85,7 @@ grn_contrast(float nearer, float farther)
 /*
  * Dead nodes that one run of width ef may visit: eight for each live node of ef, and a constant for
  * small ef.  A scan that needs more rows runs the next batch.  50 and 500 of 20,000 sentences left
- * by a delete: the same recall, pages and time of VACUUM and inserts with a quarter and twice.
+ * by a delete: the same recall, pages of queries and time of VACUUM with a quarter and twice.
  */
 #define GRN_DEAD_LIMIT(ef) (8 * (ef) + 64)
 

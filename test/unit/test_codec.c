@@ -372,8 +372,8 @@ costs_choose_shapes(void)
 			float		held;
 			GrnCodec	codec = grn_codec_fit(&f, &parallel, model, work, &held);
 
-			/* 20 rows say little of the spectrum */
-			for (int b = 0; b < GRN_CODE_BLOCKS && n > 20; b++)
+			/* 20 rows say nothing of the spectrum, which then counts as flat */
+			for (int b = 0; b < GRN_CODE_BLOCKS && (n > 20 || cases[i].decay == 0); b++)
 				CHECK(abs((int) codec.shape.dims[b] - (int) cases[i].shape.dims[b]) <=
 					  (int) cases[i].off,
 					  "case %zu, %zu rows: %ux4+%ux2+%ux1 hold %.3f", i, n, codec.shape.dims[0],
