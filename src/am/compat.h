@@ -55,8 +55,8 @@
 
 /*
  * PostgreSQL 19 has flags for scans (SO_NONE: no flags), requires TupleDescFinalize(), renames a
- * checksum function, moves the fields of enum settings, and calls another hook after a relation's
- * indexes are known (get_relation_info_hook before).
+ * checksum function, moves the fields of enum settings, keeps a buffer's state in 64 bits, and
+ * calls another hook after a relation's indexes are known (get_relation_info_hook before).
  */
 #if PG_VERSION_NUM >= 190000
 #define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan, SO_NONE)
@@ -70,6 +70,7 @@
 #define GRNND_REL_HOOK_ARGS root, rel, rte
 #define GRNND_REL_HOOK_TABLE (rte->relid)
 #define PageSetChecksumInplace PageSetChecksum
+#define GRNND_BUFFER_STATE(buffer) pg_atomic_read_u64(&(buffer)->state)
 #else
 #define GRNND_BEGINSCAN_PARALLEL(rel, scan) table_beginscan_parallel(rel, scan)
 #define GRNND_INDEX_FETCH_BEGIN(rel) table_index_fetch_begin(rel)
@@ -82,6 +83,7 @@
 #define GRNND_REL_HOOK_ARGS root, relation, inhparent, rel
 #define GRNND_REL_HOOK_TABLE relation
 #define TupleDescFinalize(desc) ((void) 0)
+#define GRNND_BUFFER_STATE(buffer) pg_atomic_read_u32(&(buffer)->state)
 #endif
 
 #endif							/* GRNND_COMPAT_H */

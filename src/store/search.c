@@ -73,6 +73,7 @@ begin_bound(GrnSearch *s)
 		p->wanted = (p->ef_exact + 3) / 4;
 	s->results.farthest = s->store->alloc(s->store, p->ef_exact * sizeof(float));
 	s->results.wanted = s->store->alloc(s->store, p->wanted * sizeof(float));
+	s->results.possible = sqrt(2 * log(p->ef_exact));
 }
 
 /* Room of the list before it grows. */
@@ -106,15 +107,16 @@ move_bound(GrnSearch *s, double estimate)
 	sum->de += d * estimate;
 	if (r->n >= s->p.ef_exact)
 	{
-		double		mean_d = sum->d / sum->n;
-		double		mean_e = sum->e / sum->n;
-		double		variance = sum->dd / sum->n - mean_d * mean_d;
-		double		both = sum->de / sum->n - mean_d * mean_e;
+		double		share = 1 / sum->n;
+		double		mean_d = sum->d * share;
+		double		mean_e = sum->e * share;
+		double		variance = sum->dd * share - mean_d * mean_d;
+		double		both = sum->de * share - mean_d * mean_e;
 		double		slope = variance > 0 ? both / variance : 0;
-		double		error2 = sum->ee / sum->n - mean_e * mean_e - slope * both;
+		double		error2 = sum->ee * share - mean_e * mean_e - slope * both;
 		double		error = error2 > 0 ? sqrt(error2) : 0;
 		double		usual = slope * (r->farthest[0] - mean_d) + USUAL * error;
-		double		possible = slope * (r->wanted[0] - mean_d) + sqrt(2 * log(s->p.ef_exact)) * error;
+		double		possible = slope * (r->wanted[0] - mean_d) + r->possible * error;
 
 		r->bound = (float) (mean_e + (usual > possible ? usual : possible));
 	}
@@ -131,6 +133,8 @@ take_within_bound(GrnSearch *s)
 	Keys	   *rejected = &s->rejected.heap;
 	uint32_t	listed = l->n;
 	size_t		n = rejected->n;
+	size_t		left = 0;
+	Key			bound;
 
 	if (s->results.farthest == NULL || !has_line(s) || s->rejected.resumed || next_listed(s) != UINT64_MAX)
 		return false;
@@ -151,12 +155,22 @@ take_within_bound(GrnSearch *s)
 		l->room = (uint32_t) room;
 		l->grown = l->recheck = true;
 	}
-	rejected->n = 0;
+	bound = bound_key(s);
+	/* a thousand keys or more, of which a few are within the bound */
 	for (size_t i = 0; i < n; i++)
-		if (is_beyond(s, rejected->keys[i]))
-			rejected->keys[rejected->n++] = rejected->keys[i];
+	{
+		Key			key = rejected->keys[i];
+
+		if (key > bound)
+			rejected->keys[left++] = key;
 		else
-			grn_offer(s, rejected->keys[i]);
+		{
+			rejected->n = left; /* the list may reject another */
+			grn_offer(s, key);
+			left = rejected->n;
+		}
+	}
+	rejected->n = left;
 	if (l->n == listed)
 		return false;
 	if (s->store->prefetch != NULL)

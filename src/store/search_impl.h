@@ -172,6 +172,7 @@ typedef struct Results
 								 * alone ends a run */
 	float	   *wanted;			/* [p.wanted] the same of fewer */
 	float		bound;			/* the run leaves out candidates with larger estimates */
+	double		possible;		/* deviations up to which estimates are possible (search.c) */
 	Sums		sums;
 } Results;
 
@@ -441,22 +442,27 @@ extern bool grn_set_add(GrnSearch *s, IdSet *set, uint32_t id);
 
 /* ---- search_list.c ---- */
 
+/* The greatest key of a candidate that is near enough for a run that `farthest` bounds. */
+static inline Key
+bound_key(const GrnSearch *s)
+{
+	return s->results.n < s->p.ef_exact ? UINT64_MAX : make_key(s->results.bound, GRN_INVALID_ID >> 1);
+}
+
 /* Candidates with keys beyond this bound do not get onto the list. */
 static inline Key
 list_bound(const GrnSearch *s)
 {
 	if (s->list.n == s->list.room)
 		return s->list.keys[s->list.n - 1];
-	return s->list.grown ? make_key(s->results.bound, GRN_INVALID_ID >> 1) : UINT64_MAX;
+	return s->list.grown ? bound_key(s) : UINT64_MAX;
 }
 
 /* True if this candidate is too far for a run that `farthest` bounds (search.c). */
 static inline bool
 is_beyond(const GrnSearch *s, Key key)
 {
-	const Results *r = &s->results;
-
-	return r->farthest != NULL && r->n >= s->p.ef_exact && key_distance(key) > r->bound;
+	return s->results.farthest != NULL && key > bound_key(s);
 }
 
 /* Keeps a candidate for further runs because the list has no room for it. */

@@ -180,13 +180,12 @@ on_visit(void *arg, const GrnRecord *rec, const void *vec)
 		__builtin_prefetch((const uint8_t *) vec + at);
 
 	s->visit.count = closed ? 0 : rec->count;
-	take_record(s, rec, vec);
-	if (closed)
-		return;
-	memcpy(s->visit.neighbors, grn_rec_ids(l, rec), rec->count * sizeof(uint32_t));
-	if (s->codes)
+	memcpy(s->visit.neighbors, grn_rec_ids(l, rec), s->visit.count * sizeof(uint32_t));
+	if (s->codes && !closed)
 		grn_estimate(&s->query.code, grn_rec_codes(l, rec), grn_rec_factors(l, rec),
 					 rec->count, s->visit.estimates);
+	/* the own vector, behind the codes, arrives last */
+	take_record(s, rec, vec);
 }
 
 bool

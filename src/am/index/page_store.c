@@ -19,8 +19,7 @@
 
 /*
  * A record is seldom in the processor's cache.  Prefetches all bytes that a visit reads of the
- * record's first page.  The prefetch comes before the lock, because the lock's atomic operation
- * would delay the first of these reads.
+ * record's first page.
  */
 static void
 touch(const GrnndStore *store, Page page, uint32 id)
@@ -42,7 +41,7 @@ touch(const GrnndStore *store, Page page, uint32 id)
 void
 grnnd_store_touch(const GrnndStore *store, uint32 id)
 {
-	Buffer		buffer = grnnd_likely_buffer(&store->finder, grnnd_node_block(store->ix, id));
+	Buffer		buffer = grnnd_likely_buffer(store->hints, grnnd_node_block(store->ix, id));
 
 	if (buffer <= 0)
 		return;
@@ -107,14 +106,14 @@ static Buffer
 pin_block(GrnndStore *store, BlockNumber block)
 {
 	Relation	index = store->index;
-	Buffer		buffer = grnnd_pin_likely(&store->finder, index, block);
+	Buffer		buffer = grnnd_pin_likely(store->hints, index, block);
 	int64		misses;
 
 	if (BufferIsValid(buffer))
 		return buffer;
 	misses = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, store->strategy);
-	grnnd_note_buffer(&store->finder, block, buffer);
+	grnnd_note_buffer(store->hints, block, buffer);
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != misses)
 		begin_missing(store);
 	return buffer;
@@ -197,9 +196,6 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		buffers[i] = pin_block(store, block + i);
 	store->pages += ix->layout.span;
 	page = BufferGetPage(buffers[0]);
-	/* the rows of a list or a node's neighbors are prefetched well before: again costs 5 to 10% */
-	if (!store->base.skips_neighbors)
-		touch(store, page, id);
 	LockBuffer(buffers[0], BUFFER_LOCK_SHARE);
 	grnnd_check_page(store->index, buffers[0], GRNND_NODES);
 	TestForOldSnapshot(store->snapshot, store->index, page);
@@ -246,7 +242,7 @@ store_test(GrnStore *self, const GrnFilter *filter, const uint32_t *ids, uint32_
 		store_prefetch(self, ids, count);
 	for (uint32_t i = 0; i < count; i++)
 	{
-		Buffer		buffer = grnnd_likely_buffer(&store->finder, grnnd_node_block(ix, ids[i]));
+		Buffer		buffer = grnnd_likely_buffer(store->hints, grnnd_node_block(ix, ids[i]));
 		const char *rec;
 
 		if (buffer <= 0)
@@ -294,7 +290,7 @@ grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,
 {
 	memset(store, 0, sizeof(*store));
 	store->prefetch_width = -1;
-	store->finder.hints = &ix->hints;
+	store->hints = &ix->hints;
 	store->base.visit = store_visit;
 	store->base.test = store_test;
 	end_missing(store);

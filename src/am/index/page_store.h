@@ -21,18 +21,9 @@
 
 #define GRNND_CACHE_LINE 64
 
-/* A scan's use of hints. */
-typedef struct GrnndFinder
-{
-	const GrnndHints *hints;	/* of a description, which may replace the array between calls */
-	uint32		pins;			/* blocks pinned by hints */
-} GrnndFinder;
-
 static inline int32 *
-grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
+grnnd_hint_of(const GrnndHints *hints, BlockNumber block)
 {
-	const GrnndHints *hints = finder->hints;
-
 	return &hints->at[(block >> hints->shift) & hints->mask];
 }
 
@@ -42,18 +33,18 @@ grnnd_hint_of(const GrnndFinder *finder, BlockNumber block)
  * hint serves a run of blocks.
  */
 static inline Buffer
-grnnd_likely_buffer(const GrnndFinder *finder, BlockNumber block)
+grnnd_likely_buffer(const GrnndHints *hints, BlockNumber block)
 {
-	int32		hint = *grnnd_hint_of(finder, block);
+	int32		hint = *grnnd_hint_of(hints, block);
 	Buffer		buffer = (Buffer) (block + (uint32) hint);
 
 	return hint == GRNND_NO_HINT || buffer <= 0 || buffer > NBuffers ? InvalidBuffer : buffer;
 }
 
 static inline void
-grnnd_note_buffer(const GrnndFinder *finder, BlockNumber block, Buffer buffer)
+grnnd_note_buffer(const GrnndHints *hints, BlockNumber block, Buffer buffer)
 {
-	*grnnd_hint_of(finder, block) = (int32) ((uint32) buffer - block);
+	*grnnd_hint_of(hints, block) = (int32) ((uint32) buffer - block);
 }
 
 /*
@@ -70,7 +61,7 @@ grnnd_touch_bytes(const char *from, uint32 bytes)
  * Pins a block of the main fork by its hint.  On InvalidBuffer the caller must look the block up
  * and call grnnd_note_buffer().
  */
-extern Buffer grnnd_pin_likely(GrnndFinder *finder, Relation rel, BlockNumber block);
+extern Buffer grnnd_pin_likely(const GrnndHints *hints, Relation rel, BlockNumber block);
 
 /* Number of hints (a power of two) for a relation of `blocks` blocks, each for 2^*shift blocks. */
 extern uint32 grnnd_hints_for(BlockNumber blocks, uint32 *shift);
@@ -98,7 +89,7 @@ typedef struct GrnndStore
 	char	   *vector;			/* buffer for the vector of a spanning record */
 	int			prefetch_width; /* effective_io_concurrency; -1: not read yet */
 	int			missing_left;	/* remaining visits for which pages count as missing */
-	GrnndFinder finder;			/* finds buffers by hints */
+	const GrnndHints *hints;	/* of a description, which may replace the array between calls */
 	uint64		pages;			/* number of pages read, including repeated reads */
 	GrnAbsent  *absent;			/* view without a node that searches must not see; or NULL */
 } GrnndStore;
