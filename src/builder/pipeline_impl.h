@@ -202,6 +202,7 @@ typedef struct GrnRecords
 								 * rows are in the records' form, or without memory */
 	uint8_t    *item_states;	/* [n] */
 	GrnStore  **stores;			/* [threads] each a GrnRecordStore */
+	GrnStoredGraph graph;		/* all this as searches take it */
 } GrnRecords;
 
 /* The records as a GrnStore, for one thread. */
@@ -209,7 +210,6 @@ typedef struct GrnRecordStore
 {
 	GrnStore	base;
 	GrnRecords *records;
-	struct GrnAbsent *absent;	/* node that searches must not see, or NULL */
 	char	   *record;			/* room for a record */
 	float	   *scratch;		/* [dim] */
 } GrnRecordStore;

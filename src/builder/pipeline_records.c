@@ -112,7 +112,7 @@ visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 	const GrnRecord *seen;
 
 	form_record(s, id);
-	seen = grn_absent_view(s->absent, id, (const GrnRecord *) s->record);
+	seen = grn_absent_view(self->absent, id, (const GrnRecord *) s->record);
 	if (seen != NULL)
 		fn(arg, seen, s->record + s->records->layout.off_vec);
 	return seen != NULL;
@@ -206,6 +206,9 @@ grn_records_begin(GrnRecords *r, GrnPipeline *p)
 		memcpy(r->entry_codes + e * bytes, r->at.codes + result->entries[e] * bytes, bytes);
 		r->entry_factors[e] = r->at.factors[result->entries[e]];
 	}
+	r->graph = (GrnStoredGraph) {.layout = &r->layout, .codec = &p->codec, .metric = p->metric,
+								 .entries = result->entries, .entry_codes = r->entry_codes, .entry_factors = r->entry_factors,
+								 .nentries = result->nentries};
 	r->item_bytes = grn_own_item_bytes(r->layout.form, r->layout.dim);
 	if (!p->own && p->rows.form != r->layout.form && p->graph.n * r->item_bytes <= MOST_ITEM_BYTES)
 	{
@@ -218,6 +221,7 @@ grn_records_begin(GrnRecords *r, GrnPipeline *p)
 		r->items = NULL;
 	}
 	r->stores = grn_alloc_zeroed((size_t) threads, sizeof(*r->stores));
+	r->graph.stores = r->stores;
 	fine = r->stores != NULL;
 	for (int i = 0; fine && i < threads; i++)
 		fine = begin_store(r, &r->stores[i]);
@@ -248,10 +252,7 @@ grn_pipeline_make_navigable(GrnPipeline *p)
 	/* without memory for searches the graph stays as the merge has left it */
 	if (grn_records_begin(&r, p))
 		grn_make_navigable(&(GrnNavigation) {
-											 .layout = &r.layout, .codec = &p->codec, .metric = p->metric, .stores = r.stores,
-											 .parallel = p->parallel, .entries = p->result->entries,
-											 .entry_codes = r.entry_codes, .entry_factors = r.entry_factors,
-											 .nentries = p->result->nentries, .seed = p->build->spec->params.seed,
+											 .graph = r.graph, .parallel = p->parallel, .seed = p->build->spec->params.seed,
 											 .stream = UINT64_C(0x6E617669), .ids = p->graph.n,
 											 .first = round < FIRST_TRIALS ? round : FIRST_TRIALS, .round = round,
 											 .most = (double) round * MOST_ROUNDS});

@@ -52,7 +52,7 @@ typedef struct Round
 static bool
 read_node(const GrnNavigation *n, GrnStore *store, uint32_t id, GrnRecord *rec, float *x)
 {
-	return grn_read_record(store, n->layout, id, rec, n->layout->hot_bytes, x) && rec->state == GRN_NODE;
+	return grn_read_record(store, n->graph.layout, id, rec, n->graph.layout->hot_bytes, x) && rec->state == GRN_NODE;
 }
 
 /* ---- edges ---- */
@@ -124,11 +124,11 @@ put_edge(void *arg, GrnRecord *rec)
 static bool
 read_ends(Round *r, const Trial *t)
 {
-	GrnStore   *store = r->n->stores[0];
+	GrnStore   *store = r->n->graph.stores[0];
 
 	return read_node(r->n, store, t->target, r->target, NULL) && r->target->version == t->version &&
 		read_node(r->n, store, t->end, r->end, NULL) &&
-		grn_find_id(grn_rec_ids(r->n->layout, r->end), r->end->count, t->target) < 0;
+		grn_find_id(grn_rec_ids(r->n->graph.layout, r->end), r->end->count, t->target) < 0;
 }
 
 /*
@@ -138,14 +138,14 @@ read_ends(Round *r, const Trial *t)
 static int
 position_for(Round *r, uint32_t spare, uint32_t by)
 {
-	const GrnLayout *l = r->n->layout;
+	const GrnLayout *l = r->n->graph.layout;
 	const GrnRecord *end = r->end;
 	const uint32_t *ids = grn_rec_ids(l, end);
 
 	if (end->count < l->degree)
 		return end->count;
 	if (spare == GRN_INVALID_ID || grn_find_id(ids, end->count, by) < 0 ||
-		!read_node(r->n, r->n->stores[0], by, r->by, NULL) ||
+		!read_node(r->n, r->n->graph.stores[0], by, r->by, NULL) ||
 		grn_find_id(grn_rec_ids(l, r->by), r->by->count, spare) < 0)
 		return -1;
 	return grn_find_id(ids, end->count, spare);
@@ -159,24 +159,25 @@ static bool
 add_edge(Round *r, const Trial *t)
 {
 	const GrnNavigation *n = r->n;
-	GrnStore   *store = n->stores[0];
+	const GrnLayout *l = n->graph.layout;
+	GrnStore   *store = n->graph.stores[0];
 	uint32_t	spare = GRN_INVALID_ID;
 	uint32_t	by = GRN_INVALID_ID;
 	int			at;
-	NewEdge		new = {.layout = n->layout};
+	NewEdge		new = {.layout = l};
 
 	if (n->poll != NULL)
 		n->poll(n->arg);
-	if (read_ends(r, t) && r->end->count == n->layout->degree &&
-		(at = grn_spare_edge(store, n->layout, r->end, &by)) >= 0)
-		spare = grn_rec_ids(n->layout, r->end)[at];
+	if (read_ends(r, t) && r->end->count == l->degree &&
+		(at = grn_spare_edge(store, l, r->end, &by)) >= 0)
+		spare = grn_rec_ids(l, r->end)[at];
 	if (n->alone != NULL)
 		n->alone(n->arg, true);
 	at = read_ends(r, t) ? position_for(r, spare, by) : -1;
 	if (at >= 0)
 	{
 		new.at = (uint32_t) at;
-		new.edge = grn_own_edge(n->layout, r->target, t->target);
+		new.edge = grn_own_edge(l, r->target, t->target);
 		store->edit(store, t->end, put_edge, &new);
 	}
 	if (n->alone != NULL)
@@ -190,15 +191,13 @@ add_edge(Round *r, const Trial *t)
 static bool
 arrives(const GrnNavigation *n, GrnStore *store, const GrnRecord *target, const float *x, Trial *t)
 {
-	const uint32_t *ids = grn_rec_ids(n->layout, target);
+	const uint32_t *ids = grn_rec_ids(n->graph.layout, target);
 	uint32_t	nnear = (target->count + NEAR_SHARE - 1u) / NEAR_SHARE;
-	GrnSearchParams params = {.layout = n->layout, .codec = n->codec, .metric = n->metric, .ef = EF,
-		.by_row = true, .dead_limit = GRN_DEAD_LIMIT(EF)};
-	GrnSearch  *s = grn_search_begin(&params, store, x);
+	GrnSearchParams params = {.ef = EF, .by_row = true, .dead_limit = GRN_DEAD_LIMIT(EF)};
+	GrnSearch  *s = grn_search_graph(&n->graph, store, &params, x);
 	uint32_t	nfound;
 	bool		result = false;
 
-	grn_search_entries(s, n->entries, n->entry_codes, n->entry_factors, n->nentries);
 	nfound = grn_search_run(s);
 	t->end = nfound > 0 ? grn_search_found(s)[0].id : GRN_INVALID_ID;
 	for (uint32_t i = 0; i < nfound && !result; i++)
@@ -217,9 +216,9 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 {
 	const Round *r = arg;
 	const GrnNavigation *n = r->n;
-	GrnStore   *store = n->stores[worker];
-	GrnRecord  *target = store->alloc(store, n->layout->hot_bytes);
-	float	   *x = store->alloc(store, n->layout->dim * sizeof(float));
+	GrnStore   *store = n->graph.stores[worker];
+	GrnRecord  *target = store->alloc(store, n->graph.layout->hot_bytes);
+	float	   *x = store->alloc(store, n->graph.layout->dim * sizeof(float));
 
 	for (size_t i = begin; i < end; i++)
 	{
@@ -242,10 +241,10 @@ search_range(void *arg, int worker, size_t begin, size_t end)
 void
 grn_make_navigable(const GrnNavigation *n)
 {
-	GrnStore   *store = n->stores[0];
+	GrnStore   *store = n->graph.stores[0];
+	size_t		bytes = n->graph.layout->hot_bytes;
 	Round		r = {.n = n, .trials = store->alloc(store, n->round * sizeof(Trial)),
-		.target = store->alloc(store, n->layout->hot_bytes), .end = store->alloc(store, n->layout->hot_bytes),
-		.by = store->alloc(store, n->layout->hot_bytes)};
+		.target = store->alloc(store, bytes), .end = store->alloc(store, bytes), .by = store->alloc(store, bytes)};
 	uint32_t	round = n->first;
 	bool		done = false;
 

@@ -279,6 +279,19 @@ grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 	}
 }
 
+GrnSearch *
+grn_search_graph(const GrnStoredGraph *g, GrnStore *store, GrnSearchParams *p, const float *q)
+{
+	GrnSearch  *s;
+
+	p->layout = g->layout;
+	p->codec = g->codec;
+	p->metric = g->metric;
+	s = grn_search_begin(p, store, q);
+	grn_search_entries(s, g->entries, g->entry_codes, g->entry_factors, g->nentries);
+	return s;
+}
+
 /* Sorts the results of the run by exact distance. */
 static void
 sort_found(GrnSearch *s)

@@ -31,6 +31,7 @@ typedef struct GrnStore
 	bool		(*visit) (struct GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg);
 	/* optional, not for searches: calls fn(arg, rec) and keeps what fn changes; id must be a node */
 	void		(*edit) (struct GrnStore *self, uint32_t id, GrnEditFn fn, void *arg);
+	struct GrnAbsent *absent;	/* view without a node that visits must not see (absent.c), or NULL */
 	/* true while the search reads rows without their neighbors; set by the search for a run */
 	bool		skips_neighbors;
 	/*
@@ -51,6 +52,19 @@ typedef struct GrnStore
 	void	   *(*alloc) (struct GrnStore *self, size_t bytes);
 	void		(*free) (struct GrnStore *self, void *p);
 } GrnStore;
+
+/* A graph in stores, and where searches of it begin. */
+typedef struct GrnStoredGraph
+{
+	const GrnLayout *layout;
+	const GrnCodec *codec;
+	const GrnMetricInfo *metric;
+	GrnStore   *const *stores;	/* one for each thread that searches */
+	const uint32_t *entries;	/* [nentries], and the codes and factors of these nodes */
+	const uint8_t *entry_codes;
+	const GrnFactor *entry_factors;
+	uint32_t	nentries;
+} GrnStoredGraph;
 
 /*
  * Copies the first bytes of a record's hot part to rec [bytes], sizeof(GrnRecord) or more, and the
@@ -134,6 +148,9 @@ extern GrnSearch *grn_search_begin(const GrnSearchParams *params, GrnStore *stor
 /* Offers `count` entry points, with their codes if the index has codes. */
 extern void grn_search_entries(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							   const GrnFactor *factors, uint32_t count);
+
+/* The same for a search of a graph from its entry points; fills p's layout, codec and metric. */
+extern GrnSearch *grn_search_graph(const GrnStoredGraph *g, GrnStore *store, GrnSearchParams *p, const float *q);
 
 /* Offers a closed search the coded rows with wanted[i]; NULL: all `count` rows. */
 extern void grn_search_listed(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
@@ -237,15 +254,8 @@ extern const GrnRecord *grn_absent_view(GrnAbsent *a, uint32_t id, const GrnReco
 
 typedef struct GrnNavigation
 {
-	const GrnLayout *layout;
-	const GrnCodec *codec;
-	const GrnMetricInfo *metric;
-	GrnStore   *const *stores;	/* [parallel->nworkers], with edit(); the first makes all edges */
-	GrnParallel *parallel;		/* NULL: the caller searches alone, in stores[0] */
-	const uint32_t *entries;	/* [nentries], and the codes and factors of these nodes */
-	const uint8_t *entry_codes;
-	const GrnFactor *entry_factors;
-	uint32_t	nentries;
+	GrnStoredGraph graph;		/* its stores have edit(); the first makes all edges */
+	GrnParallel *parallel;		/* NULL: the caller searches alone, in the first store */
 	uint64_t	seed;
 	uint64_t	stream;			/* other numbers lead to other targets */
 	uint32_t	ids;			/* ids of targets are below this */

@@ -78,9 +78,11 @@ world_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 		return false;
 	w->inside = true;
 	memcpy(w->vector, rec + w->layout.off_vec, w->layout.vec_bytes);
-	fn(arg, (const GrnRecord *) rec, w->vector);
+	rec = (const uint8_t *) grn_absent_view(self->absent, id, (const GrnRecord *) rec);
+	if (rec != NULL)
+		fn(arg, (const GrnRecord *) rec, w->vector);
 	w->inside = false;
-	return true;
+	return rec != NULL;
 }
 
 static inline void

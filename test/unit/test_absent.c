@@ -265,9 +265,8 @@ searches_find_ways_between_regions(void)
 		GrnStore   *store = &w->store;
 		int			alone = 0;
 		uint32_t	entry = 0;
-		GrnNavigation n = {.layout = &w->layout, .codec = &w->codec, .metric = grn_metric(GRN_L2),
-			.stores = &store, .entries = &entry, .entry_codes = w->codes, .entry_factors = w->factors,
-			.nentries = 1, .seed = 3, .ids = N, .first = 64, .round = 128, .most = 4096,
+		GrnNavigation n = {.graph = {&w->layout, &w->codec, grn_metric(GRN_L2), &store, &entry, w->codes, w->factors, 1},
+			.seed = 3, .ids = N, .first = 64, .round = 128, .most = 4096,
 			.poll = note_poll, .alone = note_alone, .arg = &alone};
 		bool		reached[N];
 		bool		still[N];

@@ -6,8 +6,9 @@
 
 #include "unit.h"
 
-#include "builder/prepare.h"
 #include "space/kernels/dist.h"
+#include "space/rows.h"
+#include "store/recall.h"
 
 #define ROWS 700
 #define DIM 37
@@ -38,24 +39,25 @@ check_found(GrnComparison comparison, GrnForm form, float *values, bool by_produ
 	GrnRows		rows = {.n = ROWS, .row_bytes = grn_row_bytes(form, GRN_EMBED_ROW, DIM), .dim = DIM,
 		.embedding = GRN_EMBED_ROW, .form = form};
 	char	   *base = calloc(ROWS, rows.row_bytes);
-	const void *of[QUERIES];
-	uint32_t	ids[QUERIES];
+	const GrnLayout layout = {.form = form, .dim = DIM};
 	GrnQueries	q;
+	void	   *workspace = malloc(grn_queries_place(&q, comparison, &layout, QUERIES, THREADS, NULL));
 	float		scratch[DIM];
 	float		all[ROWS];
 
 	rows.base = base;
 	for (size_t i = 0; i < ROWS; i++)
 		grn_form_store(form, values + i * DIM, DIM, base + i * rows.row_bytes);
+	(void) grn_queries_place(&q, comparison, &layout, QUERIES, THREADS, workspace);
 	for (uint32_t i = 0; i < QUERIES; i++)
 	{
-		ids[i] = i * 7;
-		of[i] = grn_row(&rows, ids[i]);
+		q.ids[i] = i * 7;
+		memcpy(q.floats + i * DIM, grn_row_values(&rows, grn_row(&rows, q.ids[i]), scratch), DIM * sizeof(float));
 	}
-	CHECK(grn_queries_make(&q, comparison, &rows, of, QUERIES, THREADS), "%s", what);
+	grn_queries_ready(&q);
 	CHECK(q.by_products == by_products, "%s", what);
 	for (uint32_t v = 0; v < ROWS; v++)
-		grn_queries_compare_row(&q, (int) (v % THREADS), ids, v, grn_row(&rows, v), scratch);
+		grn_queries_compare_row(&q, (int) (v % THREADS), v, grn_row(&rows, v), scratch);
 	grn_queries_merge(&q);
 	for (uint32_t i = 0; i < QUERIES; i++)
 	{
@@ -66,7 +68,7 @@ check_found(GrnComparison comparison, GrnForm form, float *values, bool by_produ
 		{
 			float		d = grn_queries_compare(&q, i, grn_row(&rows, v));
 
-			if (v != ids[i] && d == d)
+			if (v != q.ids[i] && d == d)
 				all[n++] = d;
 		}
 		qsort(all, n, sizeof(float), by_value);
@@ -76,7 +78,7 @@ check_found(GrnComparison comparison, GrnForm form, float *values, bool by_produ
 			CHECK(q.nearest[i].d[k] == all[k], "%s: query %u, rank %u: %g, not %g", what, i, k,
 				  (double) q.nearest[i].d[k], (double) all[k]);
 	}
-	grn_queries_free(&q);
+	free(workspace);
 	free(base);
 }
 

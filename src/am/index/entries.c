@@ -54,6 +54,16 @@ grnnd_get_entries(Relation index, const GrnndIndex *ix)
 	return entries;
 }
 
+GrnStoredGraph
+grnnd_stored_graph(Relation index, const GrnndIndex *ix, GrnStore *const *store)
+{
+	const GrnndEntries *entries = grnnd_get_entries(index, ix);
+
+	return (GrnStoredGraph) {.layout = &ix->layout, .codec = &ix->codec, .metric = ix->key.metric, .stores = store,
+							 .entries = entries->ids, .entry_codes = entries->codes, .entry_factors = entries->factors,
+							 .nentries = entries->count};
+}
+
 GrnndEntries *
 grnnd_lock_entries(Relation index, const GrnndIndex *ix)
 {

@@ -15,6 +15,7 @@
 #include "am/grnnd.h"
 #include "am/scan/scan.h"
 #include "store/record.h"
+#include "store/search.h"
 
 /* options.c: the storage parameters of an index: WITH (degree = ...). */
 
@@ -130,6 +131,8 @@ typedef struct GrnndEntries
 
 /* Allocates the struct and reads the entry page. */
 extern GrnndEntries *grnnd_get_entries(Relation index, const GrnndIndex *ix);
+/* An index as searches take it.  store: the address of the only store. */
+extern GrnStoredGraph grnnd_stored_graph(Relation index, const GrnndIndex *ix, GrnStore *const *store);
 /*
  * Reads the entry page under its exclusive lock.  grnnd_unlock_entries() writes the entries if they
  * have changed, releases the page, frees the struct, and returns `changed`.

@@ -213,7 +213,7 @@ store_visit(GrnStore *self, uint32_t id, GrnVisitFn fn, void *arg)
 				gather_vector(store, id, rec, buffers);
 				vec = store->vector;
 			}
-			rec = grn_absent_view(store->absent, id, rec);
+			rec = grn_absent_view(self->absent, id, rec);
 			visited = rec != NULL;
 			if (visited)
 				fn(arg, rec, vec);

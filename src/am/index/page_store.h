@@ -91,7 +91,6 @@ typedef struct GrnndStore
 	int			missing_left;	/* remaining visits for which pages count as missing */
 	const GrnndHints *hints;	/* of a description, which may replace the array between calls */
 	uint64		pages;			/* number of pages read, including repeated reads */
-	GrnAbsent  *absent;			/* view without a node that searches must not see; or NULL */
 } GrnndStore;
 
 extern void grnnd_store_init(GrnndStore *store, Relation index, const GrnndIndex *ix,

@@ -118,8 +118,6 @@ typedef struct GrnndWidth
 
 /* The width for a query of `wanted` rows (0: unknown), before LIMIT widens the search. */
 extern GrnndWidth grnnd_width(Relation index, const GrnndIndex *ix, double wanted);
-/* The usual standard deviation of a recall of ten rows measured by so many queries. */
-extern double grnnd_recall_chance(double recall, uint32 queries);
 /*
  * The factor by which the curve's width for a recall target grows for a query whose first search,
  * of width ef, had this contrast.  1 if nothing is known.

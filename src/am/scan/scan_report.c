@@ -157,7 +157,7 @@ grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *i
 
 	plain.resumable = false;
 	plain.filter = NULL;
-	so->store.absent = NULL;
+	so->store.base.absent = NULL;
 	s = grn_search_begin(&plain, &so->store.base, so->query.q);
 	grn_search_entries(s, ids, codes, factors, count);
 	n = grn_search_run(s);
@@ -167,8 +167,8 @@ grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *i
 
 		if (f->ntids == 1 && f->next == GRN_INVALID_ID &&
 			memcmp(grn_search_tids(s) + (Size) f->tids * GRN_TID_BYTES, tid, GRN_TID_BYTES) == 0)
-			so->store.absent = grn_absent_begin(&so->store.base, &so->ix->layout, &so->ix->codec,
-												f->id);
+			so->store.base.absent = grn_absent_begin(&so->store.base, &so->ix->layout, &so->ix->codec,
+													 f->id);
 	}
 	grn_search_end(s);
 	so->store.pages = pages;

@@ -21,6 +21,7 @@
 
 #include "am/filter/filter.h"
 #include "am/index/index.h"
+#include "store/recall.h"
 
 /*
  * GROWTH_POWER: an index with g times the rows of the measurement needs a width larger by g to
@@ -112,20 +113,6 @@ grnnd_stretch(const GrnndNotes *notes, double ids)
 }
 
 /*
- * The standard deviation of a recall of ten rows measured by `queries` queries.  Rows near each
- * other are missed together: the variance between queries is 1.7 to 2.4 times the variance of
- * independent misses at recall .93 to .95, 1.3 to 1.6 times at .98, and 1.1 times at .99
- * (test/bench/recall/results.md).
- */
-double
-grnnd_recall_chance(double recall, uint32 queries)
-{
-	double		together = 1 + Min(16 * (1 - recall), 0.8);
-
-	return sqrt(together * recall * (1 - recall) / (queries * ks[0]));
-}
-
-/*
  * The width at which a recall is reached even if the measurement was lucky.  The curve contains
  * chance, and a recall target must not be missed half of the time.  So the function looks up a
  * recall larger by one standard deviation of the measurement.
@@ -133,7 +120,7 @@ grnnd_recall_chance(double recall, uint32 queries)
 static double
 cautious_width(const GrnRecallCurve *curve, int c, double recall)
 {
-	return width_at(curve, c, recall + grnnd_recall_chance(recall, curve->queries));
+	return width_at(curve, c, recall + grn_recall_chance(recall, curve->queries));
 }
 
 /* The smallest ef for k rows, for an index as it was at the measurement. */

@@ -161,18 +161,13 @@ sample_rows(Fit *f)
 	return f->nrows >= least - least / 8;
 }
 
-typedef struct Alone
-{
-	GrnParallel base;
-	const Fit  *f;
-} Alone;
-
+/* GrnParallel.run() of Fit.alone */
 static void
 run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 {
 	for (size_t begin = 0; begin < n; begin += grain)
 	{
-		grnnd_fit_check_interrupts(((Alone *) self)->f);
+		grnnd_fit_check_interrupts((Fit *) self);
 		fn(arg, 0, begin, Min(begin + grain, n));
 	}
 }
@@ -196,7 +191,7 @@ norm_unit(const Fit *f)
 
 /* The power of places, by the sample. */
 static float
-choose_power(const Fit *f, GrnParallel *alone)
+choose_power(Fit *f)
 {
 	uint32		n = Min(f->nrows, GRN_POWER_ROWS);
 	float	   *work;
@@ -206,7 +201,7 @@ choose_power(const Fit *f, GrnParallel *alone)
 	{
 		work = palloc((Size) n * n * sizeof(float));
 		power = grn_choose_power(f->rows, f->nrows / n * f->stride, n, f->ix.meta.dim,
-								 f->ix.meta.norm_unit, power, work, alone);
+								 f->ix.meta.norm_unit, power, work, &f->alone);
 		pfree(work);
 	}
 	return power;
@@ -221,7 +216,6 @@ fit_codec(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
 	uint32		dim = f->ix.meta.dim;
-	Alone		alone = {{1, run_alone}, f};
 	GrnCodeCosts costs;
 	GrnCodecFit fit = {
 		.stride = f->stride,
@@ -237,7 +231,7 @@ fit_codec(Fit *f)
 	if (grn_is_scaled(f->ix.key.metric->embedding))
 	{
 		meta->norm_unit = norm_unit(f);
-		meta->power = choose_power(f, &alone.base);
+		meta->power = choose_power(f);
 		for (uint32 i = 0; i < f->nrows; i++)
 			grn_append_scale(f->rows + (Size) i * f->stride, dim, meta->norm_unit, meta->power);
 	}
@@ -247,7 +241,7 @@ fit_codec(Fit *f)
 	fit.kind = f->ix.key.metric->codes;
 	fit.rows = f->rows;
 	fit.nrows = f->nrows;
-	f->ix.codec = grn_codec_fit(&fit, &alone.base, model,
+	f->ix.codec = grn_codec_fit(&fit, &f->alone, model,
 								palloc_extended(grn_codec_fit_bytes(&fit), MCXT_ALLOC_HUGE),
 								&meta->held);
 	f->ix.codec.power = meta->power;
@@ -390,6 +384,7 @@ grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Fit		   *f = palloc0(sizeof(Fit));
 
+	f->alone = (GrnParallel) {1, run_alone};
 	f->index = index;
 	f->heap = heap;
 	f->in_vacuum = in_vacuum;

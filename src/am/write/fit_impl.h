@@ -13,6 +13,7 @@
 
 typedef struct Fit
 {
+	GrnParallel alone;			/* loops of this process, which handle interrupts; must be first */
 	Relation	index;
 	Relation	heap;			/* NULL: do not give locks up for other sessions */
 	GrnndIndex	ix;				/* as the fit will leave the index */

@@ -1,10 +1,9 @@
 /*
  * fit_recall.c - measures the recall of searches anew in an index that was changed row by row.
  *
- * The method is the build's (pipeline_recall.c): some nodes of the index are queries, each absent
- * from its own searches (absent.c); one reading of all records finds their nearest rows; the
- * searches run as scans do. All searches take a few times as long as the reading. The queries that
- * scans have left in a sample (query_sample.c) are the queries instead, if there are enough.
+ * The method is the build's (store/recall.c), with one reading of all records. All searches take a
+ * few times as long as the reading. The queries that scans have left in a sample (query_sample.c)
+ * are the queries instead of nodes, if there are enough.
  *
  * How much recall inserted rows cost differs from data to data: at twice the rows searches needed
  * 1.1 to 2.3 times the width (test/bench/recall/results.md). So the guess of width.c serves only
@@ -16,14 +15,13 @@
  */
 #include "am/write/fit_impl.h"
 
-#include <math.h>
-
 #include "access/table.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "am/index/index.h"
 #include "am/scan/scan.h"
+#include "store/recall.h"
 
 /*
  * Recall is measured again when searches may need a width larger by this factor: seven times while
@@ -34,20 +32,10 @@
 
 /*
  * The number of queries is as large as MULTIPLICATIONS allow (at a million rows of 128 dimensions
- * the least number, about a second).  Recall .95 is known to .019 by 24 queries, to .027 by half
- * and .013 by twice as many; by 400 to .005, by half to .007, by twice to .003
- * (grnnd_recall_chance()).
+ * the least number, about a second); recall.h says how well it tells recall.
  */
 #define LEAST_QUERIES 24
-#define MOST_QUERIES 400
 #define MULTIPLICATIONS 2e9
-#define DRAWS 8					/* random ids for each query, so that the loop ends if few live */
-/*
- * Every fourth query runs at all widths; the rest run until they have found their nearest 10. Of
- * the fewer queries of scans all run at all widths.  VACUUM of 6,000 sentences, half inserted,
- * takes .28 s, with every second query .33, with every eighth .23.
- */
-#define WIDE_EVERY 4
 
 /*
  * Nothing is measured if more than this share of slots is free: the rows that will fill the slots
@@ -55,39 +43,19 @@
  */
 #define MOST_FREE 0.3
 
-#define ALIGNMENT 64			/* as grn_query_make() requires */
-
-static const uint32 widths[GRN_CURVE_POINTS] = GRN_CURVE_WIDTHS;
-static const uint32 ks[GRN_CURVE_KS] = GRN_CURVE_K;
-
-typedef struct TestQuery
-{
-	uint32		id;				/* GRN_INVALID_ID: a query of a scan */
-	float	   *x;				/* [dim] */
-	void	   *made;			/* x prepared by grn_query_make(), or NULL */
-	uint32		n;
-	float		nearest[GRN_CURVE_MOST_K];	/* [n] smallest distances, sorted */
-} TestQuery;
-
-/* Results of queries: sums, and in the end averages. */
-typedef struct Outcome
-{
-	GrnRecallCurve curve;
-	GrnContrast contrast;
-	uint32		contrasts[GRN_CURVE_POINTS];	/* number of known contrasts */
-	bool		sampled;		/* the queries are of scans */
-	double		squares[GRN_CURVE_POINTS];	/* of each query's recall of the ten nearest */
-} Outcome;
-
 typedef struct Measure
 {
+	GrnRecall	recall;
+	GrnStoredGraph graph;
+	GrnStore   *store;
 	Fit		   *f;
-	uint32		wide_every;		/* WIDE_EVERY or 1 */
-	uint32		nqueries;
-	TestQuery	queries[MOST_QUERIES];
+	Datum		sampled[GRNND_SAMPLED_QUERIES]; /* the queries of scans */
 	uint32		drawn;			/* slots read */
 	uint32		nfree;			/* free slots among these */
-	uint32		id;				/* id of the record being visited */
+	/* while all records are read */
+	GrnQueries *now;
+	uint32		id;				/* the record being visited */
+	float	   *scratch;		/* [dim] */
 } Measure;
 
 bool
@@ -101,21 +69,6 @@ grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 }
 
 /* ---- queries ---- */
-
-/* A GrnVisitFn, arg a Measure: takes a node of a single row, as most nodes are. */
-static void
-take_query(void *arg, const GrnRecord *rec, const void *vec)
-{
-	Measure    *m = arg;
-	TestQuery  *q = &m->queries[m->nqueries];
-
-	if (rec->state != GRN_NODE || rec->ntids != 1 || rec->next != GRN_INVALID_ID)
-		return;
-	grn_own_load(&m->f->ix.layout, vec, q->x);
-	q->id = m->id;
-	q->n = 0;
-	m->nqueries++;
-}
 
 static bool
 is_free(Fit *f, uint32 id)
@@ -133,302 +86,118 @@ is_free(Fit *f, uint32 id)
 	return result;
 }
 
-/* Draws n nodes at random, each once, but no entry points: searches need them. */
-static void
-draw(Measure *m, const GrnndEntries *entries, uint32 n)
+/* GrnRecall.takes(): all nodes, of which grnnd_fit_visit() tells. */
+static bool
+may_be_query(void *arg, uint32 id)
 {
-	Fit		   *f = m->f;
-	float	   *rows = palloc_extended((Size) n * f->ix.meta.dim * sizeof(float), MCXT_ALLOC_HUGE);
+	Measure    *m = arg;
 
-	for (uint64 i = 0; i < (uint64) n * DRAWS && m->nqueries < n; i++)
-	{
-		bool		known = false;
-
-		m->id = (uint32) (grn_random(f->ix.meta.params.seed, f->limit, i) % f->limit);
-		for (uint32 j = 0; j < m->nqueries; j++)
-			known |= m->queries[j].id == m->id;
-		for (uint32 j = 0; j < entries->count; j++)
-			known |= entries->ids[j] == m->id;
-		if (known)
-			continue;
-		grnnd_fit_check_interrupts(f);
-		m->drawn++;
-		m->nfree += is_free(f, m->id);
-		m->queries[m->nqueries].x = rows + (Size) m->nqueries * f->ix.meta.dim;
-		(void) f->store.base.visit(&f->store.base, m->id, take_query, m);
-	}
+	grnnd_fit_check_interrupts(m->f);
+	m->drawn++;
+	m->nfree += is_free(m->f, id);
+	return grnnd_fit_visit(m->f, id, false);
 }
 
-/* Takes queries of scans instead of nodes.  Returns false if there are too few. */
-static bool
+/* GrnRecall.load(), of a node */
+static void
+load_node(void *arg, uint32 i, float *x)
+{
+	Measure    *m = arg;
+
+	(void) grnnd_fit_visit(m->f, m->recall.ids[i], true);
+	memcpy(x, m->f->x, m->f->ix.meta.dim * sizeof(float));
+}
+
+/* GrnRecall.load(), of a scan's query */
+static void
+load_sampled(void *arg, uint32 i, float *x)
+{
+	Measure    *m = arg;
+
+	(void) grnnd_form_vector(&m->f->ix.key, m->f->ix.meta.column_dim, m->sampled[i], x, NULL);
+}
+
+/* Takes queries of scans instead of nodes, if there are enough. */
+static void
 take_sampled(Measure *m)
 {
 	Fit		   *f = m->f;
 	Relation	heap = table_open(f->index->rd_index->indrelid, NoLock);
-	Datum		values[GRNND_SAMPLED_QUERIES];
-	int			n = grnnd_sampled_queries(heap, &f->ix, values);
+	int			n = grnnd_sampled_queries(heap, &f->ix, m->sampled);
 
 	table_close(heap, NoLock);
 	if (n < GRNND_LEAST_SAMPLE)
-		return false;
-	m->nqueries = 0;
-	m->wide_every = 1;
+		return;
+	m->recall.of_scans = true;
+	m->recall.load = load_sampled;
+	m->recall.n = 0;
 	for (int i = 0; i < n; i++)
-	{
-		TestQuery  *q = &m->queries[m->nqueries];
-
-		memset(q, 0, sizeof(*q));
-		q->id = GRN_INVALID_ID;
-		q->x = palloc(f->ix.meta.dim * sizeof(float));
-		m->nqueries += grnnd_form_vector(&f->ix.key, f->ix.meta.column_dim, values[i], q->x, NULL);
-	}
-	return true;
-}
-
-/* Prepares the queries as searches do, so that distances are the same. */
-static void
-make_ready(Measure *m)
-{
-	const GrnLayout *l = &m->f->ix.layout;
-	Size		bytes = grn_query_bytes(m->f->ix.key.metric->comparison, l->form, l->dim);
-
-	for (uint32 i = 0; i < m->nqueries && bytes > 0; i++)
-	{
-		TestQuery  *q = &m->queries[i];
-
-		q->made = (void *) TYPEALIGN(ALIGNMENT, palloc(bytes + ALIGNMENT));
-		if (!grn_own_query(l, q->x, q->made))
-			q->made = NULL;
-	}
+		if (grnnd_form_vector(&f->ix.key, f->ix.meta.column_dim, m->sampled[i], f->x, NULL))
+		{
+			m->sampled[m->recall.n] = m->sampled[i];
+			m->recall.ids[m->recall.n++] = GRN_INVALID_ID;
+		}
 }
 
 /* ---- the truth ---- */
-
-static void
-keep(TestQuery *q, float d)
-{
-	uint32		at;
-
-	if (isnan(d) || (q->n == GRN_CURVE_MOST_K && !(d < q->nearest[GRN_CURVE_MOST_K - 1])))
-		return;
-	at = q->n < GRN_CURVE_MOST_K ? q->n++ : GRN_CURVE_MOST_K - 1;
-	for (; at > 0 && q->nearest[at - 1] > d; at--)
-		q->nearest[at] = q->nearest[at - 1];
-	q->nearest[at] = d;
-}
 
 /* A GrnVisitFn, arg a Measure: compares a row with all queries. */
 static void
 compare(void *arg, const GrnRecord *rec, const void *vec)
 {
 	Measure    *m = arg;
-	const GrnLayout *l = &m->f->ix.layout;
-	GrnComparison comparison = m->f->ix.key.metric->comparison;
 
-	if (rec->state != GRN_NODE)
-		return;
-	for (uint32 i = 0; i < m->nqueries; i++)
-	{
-		TestQuery  *q = &m->queries[i];
-
-		if (q->id != m->id)
-			keep(q, q->made != NULL ? grn_query_compare(comparison, l->form, q->made, vec, l->dim)
-				 : grn_compare(comparison, l->form, q->x, vec, l->dim));
-	}
+	if (rec->state == GRN_NODE)
+		grn_queries_compare_row(m->now, 0, m->id, vec, m->scratch);
 }
 
-/* ---- searches ---- */
-
-/* A distance, or more by the rounding of searches that compare a sparse row in another order. */
-static float
-rounded_up(float d)
-{
-	return d + fabsf(d) * 1e-5f;
-}
-
-/* Returns how many of the k nearest were found. */
-static uint32
-hits(const TestQuery *q, const GrnSearch *s, uint32 nfound, uint32 k)
-{
-	const GrnFound *found = grn_search_found(s);
-	uint32		count = 0;
-	uint32		taken = 0;
-
-	for (uint32 i = 0; i < nfound && taken < k; i++)
-		if (found[i].id != q->id)
-		{
-			taken++;
-			count += found[i].distance <= rounded_up(q->nearest[k - 1]);
-		}
-	return count;
-}
-
-/*
- * The curve of rows has their mean contrast. Queries of scans may be of several kinds, and the
- * curve is of the mix, so only queries with less contrast than any of these need more than the
- * curve says.
- */
+/* GrnRecall.read() */
 static void
-add_contrast(Outcome *sums, int point, float contrast)
+read_records(void *arg, GrnQueries *q)
 {
-	float	   *c = &sums->contrast.at[point];
+	Measure    *m = arg;
 
-	sums->contrasts[point]++;
-	if (!sums->sampled)
-		*c += logf(contrast);
-	else if (*c == 0 || contrast < *c)
-		*c = contrast;
-}
-
-/* Adds the results of query i at each width to the sums. */
-static void
-search(Measure *m, uint32 i, const GrnndEntries *entries, Outcome *sums)
-{
-	Fit		   *f = m->f;
-	const TestQuery *q = &m->queries[i];
-	bool		wide = i % m->wide_every == 0;
-	uint32		few = Min(ks[0], q->n);
-	uint32		found = 0;		/* found among the few nearest */
-
-	if (q->id != GRN_INVALID_ID)
-		f->store.absent = grn_absent_begin(&f->store.base, &f->ix.layout, &f->ix.codec, q->id);
-	for (int point = 0; point < GRN_CURVE_POINTS && q->n > 0; point++)
-	{
-		/* wider searches find all rows that a narrow search finds */
-		if (wide || found < few)
-		{
-			GrnSearchParams params = {
-				.layout = &f->ix.layout,
-				.codec = &f->ix.codec,
-				.metric = f->ix.key.metric,
-				.ef = widths[point] * grnnd_beam(&f->ix),
-				.ef_exact = widths[point],
-				.wanted = (uint32_t) ks[0],
-				.dead_limit = GRN_DEAD_LIMIT(widths[point] * grnnd_beam(&f->ix))
-			};
-			GrnSearch  *s = grn_search_begin(&params, &f->store.base, q->x);
-			uint32		n;
-
-			grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
-			n = grn_search_run(s);
-			found = hits(q, s, n, few);
-			if (wide)
-			{
-				sums->curve.recall[1][point] += (float) hits(q, s, n, Min(ks[1], q->n)) /
-					(float) Min(ks[1], q->n);
-				sums->curve.visits[point] += (float) grn_search_visits(s);
-				if (n >= widths[point])
-				{
-					float		contrast = grn_contrast(grn_search_found(s)[widths[point] / GRN_CONTRAST_PART - 1].distance,
-														grn_search_found(s)[widths[point] - 1].distance);
-
-					if (contrast > 0)
-						add_contrast(sums, point, contrast);
-				}
-			}
-			grn_search_end(s);
-		}
-		sums->curve.recall[0][point] += (float) found / (float) few;
-		sums->squares[point] += pow((double) found / few, 2);
-	}
-	grn_absent_end(&f->store.base, f->store.absent);
-	f->store.absent = NULL;
-}
-
-/*
- * Measures with n nodes, or with queries of scans instead if there are enough, at the cost of one
- * reading of all records.
- */
-static void
-measure_queries(Measure *m, const GrnndEntries *entries, uint32 n, Outcome *sums)
-{
-	Fit		   *f = m->f;
-
-	draw(m, entries, n);
-	if (m->nfree > MOST_FREE * m->drawn)
-	{
-		m->nqueries = 0;
-		return;
-	}
-	sums->sampled = take_sampled(m);
-	make_ready(m);
-	for (m->id = 0; m->id < f->limit; m->id++)
+	m->now = q;
+	for (m->id = 0; m->id < m->f->limit; m->id++)
 	{
 		if (m->id % 64 == 0)
-			grnnd_fit_check_interrupts(f);
-		(void) f->store.base.visit(&f->store.base, m->id, compare, m);
-	}
-	for (uint32 i = 0; i < m->nqueries; i++)
-	{
-		grnnd_fit_check_interrupts(f);
-		search(m, i, entries, sums);
+			grnnd_fit_check_interrupts(m->f);
+		(void) m->store->visit(m->store, m->id, compare, m);
 	}
 }
 
-/*
- * The number of queries with the usual variance that would measure recall as precisely as these n.
- * Where some queries miss all of their rows, the variance is up to ten times as large. The sums are
- * not divided yet.
- */
-static uint32
-queries_worth(const Outcome *sums, uint32 n)
-{
-	double		worth = 0;
-	int			points = 0;
-
-	for (int i = 0; i < GRN_CURVE_POINTS; i++)
-	{
-		double		r = sums->curve.recall[0][i] / n;
-		double		variance = sums->squares[i] / n - r * r;
-
-		if (r < 1 && variance > 0)
-		{
-			double		usual = pow(grnnd_recall_chance(r, 1), 2);
-
-			worth += Min(usual / variance, 1);
-			points++;
-		}
-	}
-	return points == 0 ? n : Max((uint32) (n * worth / points), 1);
-}
+/* ---- the whole ---- */
 
 /*
- * Measures the curve of recall; the curve has no queries if recall cannot be measured. *free: the
- * share of free slots.
+ * Measures with nodes, or with queries of scans instead if there are enough, at the cost of one
+ * reading of all records. The curve has no queries if recall cannot be measured. *free: the share
+ * of free slots.
  */
 static void
-measure(Fit *f, Outcome *out, double *free)
+measure(Measure *m, GrnRecallCurve *curve, GrnContrast *contrast, double *free)
 {
-	GrnRecallCurve *curve = &out->curve;
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	Measure    *m = palloc0(sizeof(Measure));
-	GrnndEntries *entries;
+	Fit		   *f = m->f;
+	GrnRecall  *r = &m->recall;
 	double		room = MULTIPLICATIONS / ((double) f->limit * f->ix.meta.dim);
 
-	memset(out, 0, sizeof(*out));
-	m->f = f;
-	m->wide_every = WIDE_EVERY;
-	entries = grnnd_get_entries(f->index, &f->ix);
-	measure_queries(m, entries, (uint32) Min(Max(room, LEAST_QUERIES), MOST_QUERIES), out);
-	if (m->nqueries > 0)
-	{
-		uint32		nwide = (m->nqueries + m->wide_every - 1) / m->wide_every;
-
-		curve->queries = out->sampled ? queries_worth(out, m->nqueries) : m->nqueries;
-		for (int i = 0; i < GRN_CURVE_POINTS; i++)
-		{
-			curve->recall[0][i] /= (float) m->nqueries;
-			curve->recall[1][i] /= (float) nwide;
-			curve->visits[i] /= (float) nwide;
-			if (out->contrasts[i] > 0 && !out->sampled)
-				out->contrast.at[i] = expf(out->contrast.at[i] / (float) out->contrasts[i]);
-		}
-	}
+	m->store = &f->store.base;
+	m->graph = grnnd_stored_graph(f->index, &f->ix, &m->store);
+	m->scratch = palloc(f->ix.meta.dim * sizeof(float));
+	r->graph = &m->graph;
+	r->parallel = &f->alone;
+	r->rows = &f->ix.layout;
+	r->load = load_node;
+	r->read = read_records;
+	r->arg = m;
+	grn_recall_draw(r, f->ix.meta.params.seed, f->limit, (uint32) Min(Max(room, LEAST_QUERIES), GRN_MOST_QUERIES), may_be_query);
 	*free = (double) m->nfree / Max(m->drawn, 1);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	if (*free > MOST_FREE)
+		r->n = 0;
+	else
+		take_sampled(m);
+	if (r->n > 0)
+		grn_recall_measure(r, 0, r->n, palloc_extended(grn_recall_bytes(r, r->n), MCXT_ALLOC_HUGE));
+	grn_recall_sum_up(r, r->n, curve, contrast);
 }
 
 bool
@@ -436,22 +205,34 @@ grnnd_fit_measure(Fit *f)
 {
 	GrnndMeasured *measured = &f->ix.notes.measured;
 	GrnndQueried *queried = &f->ix.notes.queried;
-	Outcome		out;
+	MemoryContext context;
+	MemoryContext old;
+	Measure    *m;
+	GrnRecallCurve curve;
+	GrnContrast contrast;
 	double		free;
+	bool		of_scans;
 
 	if (f->limit < LEAST_IDS)
 		return false;
-	measure(f, &out, &free);
+	context = AllocSetContextCreate(CurrentMemoryContext, "grnnd recall", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	m = palloc0(sizeof(Measure));
+	m->f = f;
+	measure(m, &curve, &contrast, &free);
+	of_scans = m->recall.of_scans;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 	grnnd_query_sample_done(&f->ix.meta);
-	if (out.curve.queries == 0)
+	if (curve.queries == 0)
 		return false;
-	measured->curve = out.curve;
+	measured->curve = curve;
 	measured->ids = f->limit;
 	measured->inserted = (float) Max(grnnd_inserted(&f->ix.notes, f->limit) - free, 0);
 	measured->stretch = (float) grnnd_stretch(&f->ix.notes, f->limit);
 	measured->crc = grnnd_measured_crc(measured);
-	queried->sampled = out.sampled ? out.curve.queries : 0;
-	queried->measured = out.contrast;
+	queried->sampled = of_scans ? curve.queries : 0;
+	queried->measured = contrast;
 	queried->crc = grnnd_queried_crc(queried);
 	return true;
 }

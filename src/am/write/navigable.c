@@ -44,13 +44,10 @@ grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double chang
 {
 	const GrnndIndex *ix = grnnd_index(index);
 	uint32		limit = grnnd_id_limit(index, ix);
-	const GrnndEntries *entries = grnnd_get_entries(index, ix);
 	MemoryContext context;
 	GrnndStore	store;
 	GrnStore   *base = &store.base;
-	GrnNavigation n = {.layout = &ix->layout, .codec = &ix->codec, .metric = ix->key.metric,
-		.stores = &base, .entries = entries->ids, .entry_codes = entries->codes,
-		.entry_factors = entries->factors, .nentries = entries->count,
+	GrnNavigation n = {.graph = grnnd_stored_graph(index, ix, &base),
 		.seed = ix->meta.params.seed, .stream = (uint64) changed, .ids = limit,
 		.first = ROUND, .round = ROUND,
 		.most = Min(MOST_TRIALS, changed),

@@ -1,12 +1,12 @@
 /*
- * queries.c - finds the rows nearest to a few queries; see prepare.h.
+ * queries.c - finds the rows nearest to a few queries; see recall.h.
  *
  * Each row of floats is first multiplied with all queries at once.  A product takes a tenth of the
  * time of a comparison, and shows for most rows that they are farther than the nearest rows so far.
  * Only the rows that may be near are compared.  A product sums in another order than a comparison
  * and is less exact, but the comparison decides, so the result does not depend on products.
  */
-#include "builder/prepare.h"
+#include "store/recall.h"
 
 #include <float.h>
 #include <string.h>
@@ -20,56 +20,50 @@
  */
 #define UNSURE(norms2) (1e-4f * (norms2) + FLT_MIN)
 
-bool
-grn_queries_make(GrnQueries *q, GrnComparison comparison, const GrnRows *rows,
-				 const void *const *of, uint32_t n, int threads)
+size_t
+grn_queries_place(GrnQueries *q, GrnComparison comparison, const GrnLayout *rows, uint32_t n, int threads,
+				  void *workspace)
 {
-	uint32_t	dim = rows->dim;
+	GrnArena	arena = grn_arena(workspace);
 
-	memset(q, 0, sizeof(*q));
 	q->comparison = comparison;
-	q->rows = *rows;
+	q->rows = rows;
 	q->n = n;
 	q->threads = threads;
-	q->made_bytes = (grn_query_bytes(comparison, rows->form, dim) + 63) & ~(size_t) 63;
-	q->floats = grn_alloc((size_t) n * dim * sizeof(float));
-	q->nearest = grn_alloc_zeroed((size_t) threads * n, sizeof(GrnLeast));
-	q->made = q->made_bytes > 0 ? grn_alloc(n * q->made_bytes) : NULL;
-	if (q->floats == NULL || q->nearest == NULL || (q->made_bytes > 0 && q->made == NULL))
-		return false;
-	for (uint32_t i = 0; i < n; i++)
-	{
-		float	   *x = q->floats + (size_t) i * dim;
-
-		memmove(x, grn_row_query(rows, of[i], x), dim * sizeof(float));
-		q->norm2[i] = (float) grn_query_norm2(rows->form, x, dim);
-		if (q->made != NULL && !grn_query_make(rows->form, x, dim, q->made + i * q->made_bytes))
-		{
-			grn_free(q->made);
-			q->made = NULL;
-		}
-	}
-	q->by_products = q->made == NULL && grn_compares_by_product(comparison);
-	return true;
+	q->made_bytes = grn_aligned(grn_query_bytes(comparison, rows->form, rows->dim));
+	q->floats = grn_take(&arena, n, rows->dim * sizeof(float));
+	q->nearest = grn_take(&arena, (size_t) threads * n, sizeof(GrnLeast));
+	q->made = grn_take(&arena, n, q->made_bytes);
+	return grn_arena_bytes(&arena);
 }
 
 void
-grn_queries_free(GrnQueries *q)
+grn_queries_ready(GrnQueries *q)
 {
-	grn_free(q->floats);
-	grn_free(q->made);
-	grn_free(q->nearest);
-	memset(q, 0, sizeof(*q));
+	uint32_t	dim = q->rows->dim;
+
+	memset(q->nearest, 0, (size_t) q->threads * q->n * sizeof(GrnLeast));
+	if (q->made_bytes == 0)
+		q->made = NULL;
+	for (uint32_t i = 0; i < q->n; i++)
+	{
+		const float *x = q->floats + (size_t) i * dim;
+
+		q->norm2[i] = (float) grn_query_norm2(q->rows->form, x, dim);
+		if (q->made != NULL && !grn_own_query(q->rows, x, q->made + i * q->made_bytes))
+			q->made = NULL;
+	}
+	q->by_products = q->made == NULL && grn_compares_by_product(q->comparison);
 }
 
 float
 grn_queries_compare(const GrnQueries *q, uint32_t i, const void *row)
 {
-	uint32_t	dim = q->rows.dim;
+	uint32_t	dim = q->rows->dim;
 
 	return q->made != NULL
-		? grn_query_compare(q->comparison, q->rows.form, q->made + i * q->made_bytes, row, dim)
-		: grn_compare(q->comparison, q->rows.form, q->floats + (size_t) i * dim, row, dim);
+		? grn_query_compare(q->comparison, q->rows->form, q->made + i * q->made_bytes, row, dim)
+		: grn_compare(q->comparison, q->rows->form, q->floats + (size_t) i * dim, row, dim);
 }
 
 static void
@@ -93,12 +87,18 @@ insert_distance(GrnLeast *nearest, float d)
 static uint32_t
 find_possible(const GrnQueries *q, const GrnLeast *nearest, const void *row, float *scratch, uint32_t *out)
 {
-	uint32_t	dim = q->rows.dim;
+	uint32_t	dim = q->rows->dim;
 	float		products[GRN_MOST_QUERIES];
-	const float *x = grn_row_values(&q->rows, row, scratch);
-	float		norm2 = grn_dist->ip_f32(x, x, dim);
+	const float *x = row;
+	float		norm2;
 	uint32_t	n = 0;
 
+	if (!grn_form_is_floats(q->rows->form))
+	{
+		grn_form_load(q->rows->form, row, dim, scratch);
+		x = scratch;
+	}
+	norm2 = grn_dist->ip_f32(x, x, dim);
 	memset(products, 0, q->n * sizeof(float));
 	grn_dist->ip_rows(x, q->floats, dim, dim, q->n, products);
 	for (uint32_t i = 0; i < q->n; i++)
@@ -114,8 +114,7 @@ find_possible(const GrnQueries *q, const GrnLeast *nearest, const void *row, flo
 }
 
 void
-grn_queries_compare_row(GrnQueries *q, int thread, const uint32_t *ids, uint32_t id, const void *row,
-						float *scratch)
+grn_queries_compare_row(GrnQueries *q, int thread, uint32_t id, const void *row, float *scratch)
 {
 	GrnLeast   *nearest = q->nearest + (size_t) thread * q->n;
 	uint32_t	possible[GRN_MOST_QUERIES];
@@ -125,7 +124,7 @@ grn_queries_compare_row(GrnQueries *q, int thread, const uint32_t *ids, uint32_t
 	{
 		uint32_t	i = q->by_products ? possible[j] : j;
 
-		if (ids[i] != id)
+		if (q->ids[i] != id)
 			insert_distance(&nearest[i], grn_queries_compare(q, i, row));
 	}
 }
