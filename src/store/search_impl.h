@@ -62,8 +62,8 @@ typedef struct Query
 	const float *q;
 	GrnComparison comparison;	/* used with stored vectors, unless place is set */
 	void	   *packed;			/* the query by grn_query_make(), or NULL */
-	float	   *place;			/* [2][dim], with by_row where rows are scaled: the places of q and
-								 * of the record */
+	float	   *place;			/* [2][dim], with by_row where rows are scaled: zeros, and room for a
+								 * multiple of q */
 	GrnScale	scale;			/* scale of q, set with place */
 	GrnCodeQuery code;
 } Query;

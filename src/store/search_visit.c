@@ -59,9 +59,8 @@ grn_query_begin(GrnSearch *s, const float *q)
 	if (p->by_row && grn_is_scaled(p->metric->embedding) && !sparse)
 	{
 		to->place = s->store->alloc(s->store, 2 * (size_t) l->dim * sizeof(float));
-		memcpy(to->place, q, l->dim * sizeof(float));
+		memset(to->place, 0, l->dim * sizeof(float));
 		to->scale = grn_scale(grn_norm2(q, l->dim), codec->norm_unit, codec->power);
-		grn_place(to->place, l->dim, codec->norm_unit, codec->power);
 	}
 }
 
@@ -106,12 +105,18 @@ grn_stored_distance(const GrnSearch *s, const void *vec, float error)
 	}
 	if (s->query.place != NULL)
 	{
-		float	   *row = s->query.place + l->dim;
+		/* |a q - b x| is b |(a / b) q - x|, which the form's kernels compute of the stored row. */
+		const float *origin = s->query.place;
+		float	   *scaled = s->query.place + l->dim;
+		GrnScale	row = grn_scale(grn_form_l2(l->form, origin, vec, l->dim), s->p.codec->norm_unit,
+									s->p.codec->power);
+		float		ratio = s->query.scale.scale / row.scale;
 
-		grn_own_load(l, vec, row);
-		grn_place(row, l->dim, s->p.codec->norm_unit,
-				  s->p.codec->power);
-		return grn_dist->l2_f32(s->query.place, row, l->dim);
+		if (row.scale == 0)
+			return s->query.scale.norm2;
+		memset(scaled, 0, l->dim * sizeof(float));
+		grn_dist->add_scaled(scaled, ratio, s->query.q, l->dim);
+		return row.scale * (row.scale * grn_form_l2(l->form, scaled, vec, l->dim));
 	}
 	if (s->query.packed != NULL)
 		return grn_query_compare(s->query.comparison, l->form, s->query.packed, vec, l->dim);
