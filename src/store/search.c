@@ -419,7 +419,7 @@ void
 grn_search_end(GrnSearch *s)
 {
 	GrnStore   *store = s->store;
-	void	   *arrays[] = {s->query.packed, s->query.place, s->list.keys, s->rejected.heap.keys,
+	void	   *arrays[] = {s->query.packed, s->query.work, s->list.keys, s->rejected.heap.keys,
 		s->rejected.ids, s->closed.rows.estimates, s->closed.rows.ids, s->closed.codes,
 		s->groups.middles.estimates, s->groups.middles.ids, s->groups.near.keys, s->groups.nearest,
 		s->groups.noted.ids, s->set.ids, s->seen.ids, s->entries.keys, s->dead.deferred.keys,

@@ -60,11 +60,11 @@ typedef struct Waiting
 typedef struct Query
 {
 	const float *q;
-	GrnComparison comparison;	/* used with stored vectors, unless place is set */
+	GrnComparison comparison;	/* used with stored vectors, unless work is set */
 	void	   *packed;			/* the query by grn_query_make(), or NULL */
-	float	   *place;			/* [2][dim], with by_row where rows are scaled: zeros, and room for a
-								 * multiple of q */
-	GrnScale	scale;			/* scale of q, set with place */
+	float	   *work;			/* [2][dim], with by_row where rows are scaled: zeros, and room for
+								 * a multiple of q */
+	GrnScale	scale;			/* scale of q, set with work */
 	GrnCodeQuery code;
 } Query;
 
