@@ -52,21 +52,17 @@ grn_group_request_sound(const GrnGroupRequest *r)
 {
 	const GrnLists *all = (const GrnLists *) r->lists;
 	GrnListArraysToGroup at;
-	GrnCodec	codec;
 
 	if (grn_code_bytes(r->result->shape) == 0 || !has_room(r))
 		return false;
 	at = grn_place_lists(all, grn_code_bytes(r->result->shape), r->lists);
-	codec = codec_of(r);
 	for (uint64_t i = 0; i < all->lists; i++)
 	{
 		const GrnListToGroup *list = &at.lists[i];
-		uint32_t	room = (uint32_t) all->room;
 
 		if (list->n < 1 || list->row > all->rows || list->n > all->rows - list->row ||
-			list->groups != grn_groups(&codec, list->n, room) || list->group > all->groups ||
-			list->groups > all->groups - list->group || list->entry > all->entries ||
-			grn_group_entries(&codec, list->n, room) > all->entries - list->entry)
+			list->groups != grn_groups(list->n, (uint32_t) all->room) || list->group > all->groups ||
+			list->groups > all->groups - list->group)
 			return false;
 		for (uint32_t row = 0; row < list->n; row++)
 			if (at.nodes[list->row + row] >= r->result->nodes)
@@ -86,7 +82,7 @@ group_range(void *arg, int worker, size_t begin, size_t end)
 	{
 		const GrnListToGroup *list = &a->all.lists[i];
 		const GrnGroups *all = &a->all.groups;
-		GrnGroups	groups = {all->order + list->entry, all->ends + list->group,
+		GrnGroups	groups = {all->order + list->row, all->ends + list->group,
 			all->middles + (size_t) list->group * code_bytes, all->factors + list->group};
 		GrnGrouping g = a->g;
 		void	   *workspace = grn_alloc(grn_group_bytes(&a->codec, list->n, g.room));

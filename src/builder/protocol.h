@@ -45,7 +45,7 @@
 #include "store/group.h"
 #include "store/record.h"
 
-#define GRN_PROTOCOL_VERSION 25
+#define GRN_PROTOCOL_VERSION 26
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -357,16 +357,14 @@ typedef struct GrnLists
 {
 	uint64_t	lists;
 	uint64_t	rows;			/* of all lists, and of lists without groups */
-	uint64_t	entries;		/* places of rows in groups, copies included */
 	uint64_t	groups;
 	uint64_t	room;			/* rows of a group at most */
 } GrnLists;
 
 typedef struct GrnListToGroup
 {
-	uint64_t	row;			/* the first in nodes, */
-	uint64_t	entry;			/* in order, */
-	uint32_t	group;			/* and in the arrays of groups */
+	uint64_t	row;			/* the first in nodes and in order, */
+	uint32_t	group;			/* and in the other arrays of groups */
 	uint32_t	n;				/* rows */
 	uint32_t	groups;
 	uint32_t	seed;
@@ -377,7 +375,7 @@ typedef struct GrnListArraysToGroup
 {
 	GrnListToGroup *lists;		/* [lists] */
 	uint32_t   *nodes;			/* [rows] nodes of the rows */
-	GrnGroups	groups;			/* [entries], and [groups] */
+	GrnGroups	groups;			/* order [rows], the others [groups] */
 	uint64_t	bytes;			/* bytes of LISTS */
 } GrnListArraysToGroup;
 
@@ -391,7 +389,7 @@ grn_place_lists(const GrnLists *l, uint32_t code_bytes, void *segment)
 	(void) grn_take(&a, 1, sizeof(GrnLists));
 	at.lists = grn_take(&a, l->lists, sizeof(GrnListToGroup));
 	at.nodes = grn_take(&a, l->rows, sizeof(uint32_t));
-	at.groups.order = grn_take(&a, l->entries, sizeof(uint32_t));
+	at.groups.order = grn_take(&a, l->rows, sizeof(uint32_t));
 	at.groups.ends = grn_take(&a, l->groups, sizeof(uint32_t));
 	at.groups.middles = grn_take(&a, l->groups, code_bytes);
 	at.groups.factors = grn_take(&a, l->groups, sizeof(GrnFactor));

@@ -25,7 +25,6 @@
 typedef struct Space
 {
 	GrnGroupTree tree;
-	uint32_t   *own;			/* [groups] number of rows without copies */
 	uint8_t    *codes;			/* [n][code_bytes] */
 	GrnFactor  *factors;		/* [n] */
 	void	   *means;			/* workspace of grn_group_by_means() */
@@ -47,7 +46,6 @@ plan(Space *s, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace
 	GrnArena	a = grn_arena(workspace);
 
 	s->tree = group_tree(&a, codec, n);
-	s->own = grn_take(&a, grn_groups(codec, n, room), sizeof(uint32_t));
 	s->codes = grn_take(&a, n, grn_code_bytes(codec->shape));
 	s->factors = grn_take(&a, n, sizeof(GrnFactor));
 	s->means = grn_take(&a, grn_group_means_bytes(codec, n, room), 1);
@@ -70,31 +68,18 @@ usual_rows(uint32_t room)
 }
 
 uint32_t
-grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room)
+grn_groups(uint32_t n, uint32_t room)
 {
 	uint32_t	usual = usual_rows(room);
-	uint64_t	planned = grn_group_has_means(codec) ? (uint64_t) n + n / 2 : n;
+	uint64_t	planned = ((uint64_t) n + usual - 1) / usual;
 
-	planned = (planned + usual - 1) / usual;
 	return planned < n ? (uint32_t) planned : n;
 }
 
 uint64_t
-grn_rows_of_groups(const GrnCodec *codec, uint64_t groups, uint32_t room)
+grn_rows_of_groups(uint64_t groups, uint32_t room)
 {
-	uint64_t	planned = groups * usual_rows(room);
-
-	return grn_group_has_means(codec) ? planned / 3 * 2 : planned;
-}
-
-uint32_t
-grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room)
-{
-	uint32_t	groups = grn_groups(codec, n, room);
-
-	if (!grn_group_has_means(codec))
-		return n;
-	return (uint64_t) groups * room < 2 * (uint64_t) n ? groups * room : 2 * n;
+	return groups * usual_rows(room);
 }
 
 /* ---- decoded rows ---- */
@@ -394,21 +379,10 @@ take_codes(const GrnGrouping *g, const Space *s, const uint32_t *nodes, uint32_t
 	return own;
 }
 
-/* Makes groups by cuts, without copies. */
-static void
-group_by_cuts(const GrnGrouping *g, const Space *s, uint32_t n, uint32_t *order, uint32_t *ends, uint32_t ngroups)
-{
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = i;
-	grn_group_cut(g, &s->tree, order, n, ends, ngroups);
-	for (uint32_t i = 0; i < ngroups; i++)
-		s->own[i] = ends[i] - (i > 0 ? ends[i - 1] : 0);
-}
-
 void
 grn_group_rows(const GrnGrouping *given, const uint32_t *nodes, uint32_t n, const GrnGroups *groups, void *workspace)
 {
-	uint32_t	ngroups = grn_groups(given->codec, n, given->room);
+	uint32_t	ngroups = grn_groups(n, given->room);
 	uint32_t   *ends = groups->ends;
 	GrnGrouping own;
 	const GrnGrouping *g = &own;
@@ -416,15 +390,18 @@ grn_group_rows(const GrnGrouping *given, const uint32_t *nodes, uint32_t n, cons
 
 	(void) plan(&s, given->codec, n, given->room, workspace);
 	own = take_codes(given, &s, nodes, n);
+	for (uint32_t i = 0; i < n; i++)
+		groups->order[i] = i;
+	grn_group_cut(g, &s.tree, groups->order, n, ends, ngroups);
 	if (grn_group_has_means(g->codec))
-		grn_group_by_means(g, &s.tree, n, groups->order, ends, s.own, s.means);
-	else
-		group_by_cuts(g, &s, n, groups->order, ends, ngroups);
+		grn_group_by_means(g, &s.tree, n, groups->order, ends, s.means);
 	for (uint32_t i = 0; i < ngroups; i++)
 	{
+		uint32_t	first = i > 0 ? ends[i - 1] : 0;
+
 		if (g->poll != NULL)
 			g->poll(g->arg);
-		find_middle(g, groups->order + (i > 0 ? ends[i - 1] : 0), s.own[i],
+		find_middle(g, groups->order + first, ends[i] - first,
 					groups->middles + i * grn_code_bytes(g->codec->shape), &groups->factors[i]);
 	}
 }

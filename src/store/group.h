@@ -2,12 +2,12 @@
  * group.h - groups of near rows within a list.  A search reads the groups with near middles
  * instead of the whole list.
  *
- * Groups come from balanced k-means (group_means.c): no group has more rows than its room, and
- * many rows have a copy in a second group.  If codes are directions or bits, whose means are not
- * defined, cuts make the groups.  A cut splits a list across the direction in which two halves of
- * a sample differ most, then splits each part again, until the number of parts is the number of
- * groups.  Of 79,000 sentence embeddings in groups of at most 148 rows, the 47 groups with the
- * nearest middles hold .95 of a query's ten nearest rows.
+ * Groups come from balanced k-means (group_means.c): no group has more rows than its room.  If
+ * codes are directions or bits, whose means are not defined, cuts make the groups.  A cut splits a
+ * list across the direction in which two halves of a sample differ most, then splits each part
+ * again, until the number of parts is the number of groups.  Of 79,000 sentence embeddings in
+ * groups of at most 148 rows, the 47 groups with the nearest middles hold .95 of a query's ten
+ * nearest rows.
  */
 #ifndef GRN_GROUP_H
 #define GRN_GROUP_H
@@ -27,23 +27,18 @@ typedef struct GrnGrouping
 	void	   *arg;
 } GrnGrouping;
 
-/*
- * grn_group_entries(): maximum number of rows, with copies, in the groups of a list of n rows.
- * grn_groups(): number of groups, slightly more than full groups would need.
- */
-extern uint32_t grn_group_entries(const GrnCodec *codec, uint32_t n, uint32_t room);
-extern uint32_t grn_groups(const GrnCodec *codec, uint32_t n, uint32_t room);
+/* Number of groups of a list of n rows, slightly more than full groups would need. */
+extern uint32_t grn_groups(uint32_t n, uint32_t room);
 
-/* Approximate number of rows, without copies, that `groups` groups hold. */
-extern uint64_t grn_rows_of_groups(const GrnCodec *codec, uint64_t groups, uint32_t room);
+/* Approximate number of rows that `groups` groups hold. */
+extern uint64_t grn_rows_of_groups(uint64_t groups, uint32_t room);
 
 /* The groups of a list of n rows. */
 typedef struct GrnGroups
 {
-	uint32_t   *order;			/* [grn_group_entries()] positions of rows in the list, by groups:
-								 * a group's own rows, then copies of rows */
+	uint32_t   *order;			/* [n] positions of rows in the list, by groups */
 	uint32_t   *ends;			/* [grn_groups()] end of each group in `order`; no group is empty */
-	uint8_t    *middles;		/* [grn_groups()] means of the groups' own rows, coded like rows */
+	uint8_t    *middles;		/* [grn_groups()] means of the groups' rows, coded like rows */
 	GrnFactor  *factors;		/* [grn_groups()] factors of middles */
 } GrnGroups;
 

@@ -60,12 +60,12 @@ extern void grn_group_encode(const GrnCodec *codec, float *mean, float length, u
 							 GrnFactor *factor);
 
 /*
- * Puts n rows into groups by k-means, with copies.  order, ends: as in GrnGroups.  own [groups]
- * receives the number of a group's rows without copies.  Only for Euclidean distances.
+ * Puts n rows into groups by k-means.  order, ends: as in GrnGroups, at first as grn_group_cut()
+ * has made them.  Only for Euclidean distances.
  */
 extern bool grn_group_has_means(const GrnCodec *codec);
 extern size_t grn_group_means_bytes(const GrnCodec *codec, uint32_t n, uint32_t room);
 extern void grn_group_by_means(const GrnGrouping *g, const GrnGroupTree *tree, uint32_t n, uint32_t *order,
-							   uint32_t *ends, uint32_t *own, void *workspace);
+							   uint32_t *ends, void *workspace);
 
 #endif							/* GRN_GROUP_IMPL_H */

@@ -1,16 +1,11 @@
 /*
- * group_means.c - groups of a list by balanced k-means, and copies of rows in second groups.
+ * group_means.c - groups of a list by balanced k-means.
  *
  * A tree of cuts begins the groups.  In each round all rows move to the nearest mean that has room.
  * Rows to which the second nearest mean matters most choose first.
  *
  * Means lie in panels of near means, which a tree of cuts finds anew in each round.  The rows of a
  * group are compared with the means of the panels that are nearest to the group.
- *
- * In the end a row gets a copy in a group that is near in another direction than the own group is:
- * a query that is far from one of the two is likely to be near to the other.  (Sun, Simcha, Dopson,
- * Guo and Kumar, "SOAR: Improved Indexing for Approximate Nearest Neighbor Search", NeurIPS 2023,
- * with lambda = 1.)
  */
 #include "store/group_impl.h"
 
@@ -79,7 +74,7 @@ typedef struct Means
 	uint32_t   *sorted_rows;	/* [n] in the order of groups */
 	Choice	   *choices;		/* [n][CHOICES], nearest first */
 	uint32_t   *chosen;			/* [n] group */
-	uint32_t   *copied;			/* [n] second group, or GRN_INVALID_ID */
+	uint32_t   *classes;		/* [n] how much the choice matters */
 	uint32_t   *sequence;		/* [n] rows in the order in which they choose */
 } Means;
 
@@ -92,7 +87,7 @@ plan(Means *m, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace
 
 	/* of bits all numbers count */
 	m->dims = dims < MOST_DIMS || grn_codes_exact(codec) ? dims : MOST_DIMS;
-	m->groups = grn_groups(codec, n, room);
+	m->groups = grn_groups(n, room);
 	m->panel_room = PANEL * ((m->groups - 1) / (PANEL * MOST_PANELS) + 1);
 	m->panels = (m->groups - 1) / m->panel_room + 1;
 	places = m->panels * m->panel_room;
@@ -115,7 +110,7 @@ plan(Means *m, const GrnCodec *codec, uint32_t n, uint32_t room, void *workspace
 	m->sorted_rows = grn_take(&a, n, sizeof(uint32_t));
 	m->choices = grn_take(&a, (size_t) n * CHOICES, sizeof(Choice));
 	m->chosen = grn_take(&a, n, sizeof(uint32_t));
-	m->copied = grn_take(&a, n, sizeof(uint32_t));
+	m->classes = grn_take(&a, n, sizeof(uint32_t));
 	m->sequence = grn_take(&a, n, sizeof(uint32_t));
 	m->n = n;
 	return grn_arena_bytes(&a);
@@ -369,61 +364,18 @@ indifference(const Means *m, uint32_t row)
 	return 1 / (choices[1].distance - choices[0].distance);
 }
 
-/*
- * How little a copy in the group of choice c helps a row: the squared distance of the mean, and the
- * square of the part of the way there that lies along the way to the own mean, whose squared
- * distance is d1.
- */
-static float
-copy_loss(const Means *m, uint32_t row, uint32_t c, float d1)
-{
-	Choice		choice = m->choices[(size_t) row * CHOICES + c];
-	const float *own = m->means + (size_t) m->chosen[row] * m->dims;
-	float		between;
-	float		along;
-
-	if (choice.group == GRN_INVALID_ID || choice.group == m->chosen[row])
-		return INFINITY;
-	between = grn_dist->l2_f32(own, m->means + (size_t) choice.group * m->dims, m->dims);
-	along = (d1 + choice.distance - between) / 2;
-	return choice.distance + along * along / (d1 > 0 ? d1 : 1);
-}
-
-/* The squared distance of a row from the mean that it has chosen. */
-static float
-own_distance(const Means *m, uint32_t row)
-{
-	for (uint32_t c = 0; c < CHOICES; c++)
-		if (m->choices[(size_t) row * CHOICES + c].group == m->chosen[row])
-			return m->choices[(size_t) row * CHOICES + c].distance;
-	return INFINITY;
-}
-
-/* The least loss by a copy, in units of the own distance. */
-static float
-least_loss(const Means *m, uint32_t row)
-{
-	float		d1 = own_distance(m, row);
-	float		least = INFINITY;
-
-	for (uint32_t c = 0; c < CHOICES; c++)
-		least = fminf(least, copy_loss(m, row, c, d1));
-	return least / d1;
-}
-
-/* Puts rows into the order of a measure, about. */
+/* Puts rows into the order in which they choose, about. */
 static void
-sort_by(Means *m, float (*measure) (const Means *m, uint32_t row))
+sort_by_indifference(Means *m)
 {
 	uint32_t	starts[CLASSES + 1] = {0};
-	uint32_t   *classes = m->copied;
 
 	for (uint32_t i = 0; i < m->n; i++)
-		starts[(classes[i] = class_of(measure(m, i))) + 1]++;
+		starts[(m->classes[i] = class_of(indifference(m, i))) + 1]++;
 	for (uint32_t c = 0; c < CLASSES; c++)
 		starts[c + 1] += starts[c];
 	for (uint32_t i = 0; i < m->n; i++)
-		m->sequence[starts[classes[i]]++] = i;
+		m->sequence[starts[m->classes[i]]++] = i;
 }
 
 /* The nearest group with room that a row remembers, or GRN_INVALID_ID. */
@@ -456,7 +408,7 @@ next_with_room(const Means *m, uint32_t group)
 static void
 choose_groups(Means *m)
 {
-	sort_by(m, indifference);
+	sort_by_indifference(m);
 	memset(m->count, 0, m->groups * sizeof(uint32_t));
 	for (uint32_t i = 0; i < m->n; i++)
 	{
@@ -487,94 +439,33 @@ choose_groups(Means *m)
 			}
 }
 
-/* Chooses copies, while groups have room. */
-static void
-choose_copies(Means *m)
-{
-	sort_by(m, least_loss);
-	for (uint32_t i = 0; i < m->n; i++)
-	{
-		uint32_t	row = m->sequence[i];
-		float		d1 = own_distance(m, row);
-		float		least = INFINITY;
-
-		poll(m, i);
-		m->copied[row] = GRN_INVALID_ID;
-		for (uint32_t c = 0; c < CHOICES; c++)
-		{
-			float		loss = copy_loss(m, row, c, d1);
-			uint32_t	group = m->choices[(size_t) row * CHOICES + c].group;
-
-			if (loss < least && m->count[group] < m->g->room)
-			{
-				least = loss;
-				m->copied[row] = group;
-			}
-		}
-		if (m->copied[row] != GRN_INVALID_ID)
-			m->count[m->copied[row]]++;
-	}
-}
-
 /* ---- all together ---- */
-
-/* Groups by a tree of cuts, and their means. */
-static void
-begin_groups(Means *m, uint32_t *ends)
-{
-	for (uint32_t i = 0; i < m->n; i++)
-		m->sorted[i] = i;
-	grn_group_cut(m->g, m->tree, m->sorted, m->n, ends, m->groups);
-	for (uint32_t group = 0, i = 0; group < m->groups; group++)
-	{
-		m->count[group] = ends[group] - i;
-		for (; i < ends[group]; i++)
-			m->chosen[m->sorted[i]] = group;
-	}
-	find_means(m);
-}
-
-/* Writes the rows of all groups, each group's own rows before copies. */
-static void
-write_groups(Means *m, uint32_t *order, uint32_t *ends, uint32_t *own)
-{
-	uint32_t	at = 0;
-
-	/* until all rows are written, ends are the places of the next rows */
-	for (uint32_t group = 0; group < m->groups; group++)
-	{
-		ends[group] = at;
-		at += m->count[group];
-	}
-	memset(own, 0, m->groups * sizeof(uint32_t));
-	for (uint32_t i = 0; i < m->n; i++)
-	{
-		order[ends[m->chosen[i]]++] = i;
-		own[m->chosen[i]]++;
-	}
-	for (uint32_t i = 0; i < m->n; i++)
-		if (m->copied[i] != GRN_INVALID_ID)
-			order[ends[m->copied[i]]++] = i;
-}
 
 void
 grn_group_by_means(const GrnGrouping *g, const GrnGroupTree *tree, uint32_t n, uint32_t *order,
-				   uint32_t *ends, uint32_t *own, void *workspace)
+				   uint32_t *ends, void *workspace)
 {
 	Means		m;
 
 	(void) plan(&m, g->codec, n, g->room, workspace);
 	m.g = g;
 	m.tree = tree;
-	begin_groups(&m, ends);
+	for (uint32_t group = 0, i = 0; group < m.groups; group++)
+	{
+		m.count[group] = ends[group] - i;
+		for (; i < ends[group]; i++)
+			m.chosen[order[i]] = group;
+	}
 	for (int round = 1; round < ROUNDS; round++)
 	{
+		find_means(&m);
 		find_choices(&m, NEAR);
 		choose_groups(&m);
-		find_means(&m);
 	}
+	find_means(&m);
 	find_choices(&m, MOST_NEAR);
 	choose_groups(&m);
-	choose_copies(&m);
-	write_groups(&m, order, ends, own);
+	sort_rows(&m);
+	memcpy(order, m.sorted_rows, n * sizeof(uint32_t));
+	memcpy(ends, m.starts + 1, m.groups * sizeof(uint32_t));
 }

@@ -234,8 +234,6 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 {
 	const GrnndBuild *b = &e->build;
 	GrnndMeta	meta = {.sig_bytes = (uint16) layout->sig_bytes, .ncolumns = e->attrs->n, .build_nodes = (uint32) rows};
-	GrnCodec	codec = {.dim = layout->dim, .shape = layout->shape, .kind = b->key.metric->codes,
-		.own = b->key.metric->own_codes};
 	GrnndListSizes lists = {0};
 
 	/* an index without codes has no lists; an index of few rows gets lists later */
@@ -248,7 +246,7 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 
 		grnnd_describe_attr(&e->attrs->attr[c], layout->sig_bytes, &meta.columns[c]);
 		for (uint32 i = 0; i < meta.list_buckets; i++)
-			grnnd_add_list(&lists, &meta, layout, &codec, c, (uint64) (n / meta.list_buckets), rows);
+			grnnd_add_list(&lists, &meta, layout, c, (uint64) (n / meta.list_buckets), rows);
 	}
 	*records = grnnd_place_lists(layout, rows, &lists).end;
 	grnnd_place_filters(&meta, layout, 0);

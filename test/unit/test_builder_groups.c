@@ -13,23 +13,12 @@
 
 static const uint32_t lengths[LISTS] = {1200, 600, 30};
 
-static GrnCodec
-codec_of(const Leader *l)
-{
-	const GrnBuildResult *r = &l->last.u.result;
-	GrnCodec	codec = {.dim = l->spec.dim, .shape = r->shape, .power = r->power};
-
-	grn_codec_set_metric(&codec, grn_metric(l->spec.metric), r->norm_unit);
-	return codec;
-}
-
 /* A build, and lists behind it of every second of its nodes. */
 static GrnLists *
 begin_lists(Leader *l)
 {
 	GrnLists	head = {.lists = LISTS, .room = ROOM};
 	GrnListToGroup lists[LISTS];
-	GrnCodec	codec;
 	GrnListArraysToGroup at;
 	uint32_t	code_bytes;
 
@@ -41,13 +30,11 @@ begin_lists(Leader *l)
 	/* the leader trusts the result once it has checked it */
 	CHECK(bytes_mapped(l->pid, true) == 0 && bytes_mapped(l->pid, false) > 0, "%llu bytes may be written",
 		  (unsigned long long) bytes_mapped(l->pid, true));
-	codec = codec_of(l);
 	for (uint32_t i = 0; i < LISTS; i++)
 	{
-		lists[i] = (GrnListToGroup) {head.rows, head.entries, (uint32_t) head.groups, lengths[i],
-									 grn_groups(&codec, lengths[i], ROOM), i};
+		lists[i] = (GrnListToGroup) {head.rows, (uint32_t) head.groups, lengths[i],
+									 grn_groups(lengths[i], ROOM), i};
 		head.rows += lengths[i];
-		head.entries += grn_group_entries(&codec, lengths[i], ROOM);
 		head.groups += lists[i].groups;
 	}
 	code_bytes = grn_code_bytes(l->last.u.result.shape);
@@ -82,7 +69,7 @@ test_lists_get_groups(void)
 		CHECK(say_group(&l) && l.last.type == GRN_MSG_GROUPED, "type %u", l.last.type);
 	for (uint32_t i = 0; i < LISTS; i++)
 	{
-		const uint32_t *order = at.groups.order + lists[i].entry;
+		const uint32_t *order = at.groups.order + lists[i].row;
 		const uint32_t *ends = at.groups.ends + lists[i].group;
 		uint8_t		seen[NODES] = {0};
 		uint32_t	rows = 0;
@@ -108,7 +95,7 @@ test_lists_get_groups(void)
 static void
 test_lists_make_sense(void)
 {
-	for (int wrong = 0; wrong < 15; wrong++)
+	for (int wrong = 0; wrong < 14; wrong++)
 	{
 		Leader		l;
 		GrnLists   *head = begin_lists(&l);
@@ -124,43 +111,40 @@ test_lists_make_sense(void)
 				head->rows = l.mapped[GRN_SEG_LISTS];
 				break;
 			case 2:
-				head->entries--;
-				break;
-			case 3:
 				head->groups--;
 				break;
-			case 4:
+			case 3:
 				head->room = 1;
 				break;
-			case 5:
+			case 4:
 				head->room = UINT64_C(1) << 32;
 				break;
-			case 6:
+			case 5:
 				lists[1].row = head->rows;
 				break;
-			case 7:
+			case 6:
 				lists[1].row = UINT64_MAX;
 				break;
-			case 8:
-				lists[2].entry++;
+			case 7:
+				lists[LISTS - 1].row++;
 				break;
-			case 9:
+			case 8:
 				lists[2].group++;
 				break;
-			case 10:
+			case 9:
 				lists[0].n = 0;
 				break;
-			case 11:
+			case 10:
 				lists[0].n++;
 				lists[0].groups++;
 				break;
-			case 12:
+			case 11:
 				lists[0].groups--;
 				break;
-			case 13:
+			case 12:
 				at.nodes[5] = NODES;
 				break;
-			case 14:
+			case 13:
 				say(&l, GRN_MSG_RELEASE, 0, 0);
 				CHECK(converse(&l, LIMIT_MS), "no RELEASED");
 				break;

@@ -210,8 +210,7 @@ plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
 }
 
 void
-grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, const GrnCodec *codec,
-			   uint32 column, uint64 n, uint64 nodes)
+grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, uint32 column, uint64 n, uint64 nodes)
 {
 	uint64		room = grn_list_rows(l);
 	uint32		group_room = grnnd_group_room(l);
@@ -219,12 +218,11 @@ grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, c
 	all->rows += n;
 	if (grnnd_has_groups(l, meta->columns[column].kind, n, nodes))
 	{
-		uint32		groups = grn_groups(codec, (uint32) n, group_room);
+		uint32		groups = grn_groups((uint32) n, group_room);
 
 		all->lists++;
 		all->groups += groups;
 		all->guides += (groups + room - 1) / room;
-		all->entries += grn_group_entries(codec, (uint32) n, group_room);
 	}
 	else
 		all->records += (n + room - 1) / room;
@@ -250,24 +248,22 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	const GrnLayout *l = &new->layout;
 	GrnndListSizes all = {0};
 	GrnndListPlaces places;
-	GrnCodec	codec;
 	uint64		bytes;
 
 	if (p->nbuckets == 0)
 		return;
-	codec = grn_result_codec(&new->plan.result, (GrnMetric) new->plan.meta.metric, l->dim, new->built.codec);
 	p->off_buckets = plan_array(map, &p->end, (uint64) p->nbuckets + 1, sizeof(GrnndBucket));
 	grnnd_find_filters(new, map);
 	for (uint32 b = 0; b <= p->nbuckets; b++)
 	{
 		uint64		n;
 
-		new->filters.buckets[b] = (GrnndBucket) {all.rows, all.entries, (uint32) all.records, (uint32) all.groups,
+		new->filters.buckets[b] = (GrnndBucket) {all.rows, (uint32) all.records, (uint32) all.groups,
 												 (uint32) all.guides};
 		if (b == p->nbuckets)
 			break;
 		n = begin_shares(new, b);
-		grnnd_add_list(&all, &new->plan.meta, l, &codec, b / new->plan.meta.list_buckets, n, new->nodes);
+		grnnd_add_list(&all, &new->plan.meta, l, b / new->plan.meta.list_buckets, n, new->nodes);
 		grnnd_check_records(grnnd_place_lists(l, new->plan.records, &all).end);
 	}
 	places = grnnd_place_lists(l, new->plan.records, &all);
@@ -276,7 +272,7 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 	p->first_guide = (uint32) places.first_guide;
 	new->plan.records = places.end;
 	p->off_ranks = plan_array(map, &p->end, all.rows, sizeof(uint32));
-	p->lists = (GrnLists) {all.lists, all.rows, all.entries, all.groups, grnnd_group_room(l)};
+	p->lists = (GrnLists) {all.lists, all.rows, all.groups, grnnd_group_room(l)};
 	bytes = grn_place_lists(&p->lists, l->code_bytes, NULL).bytes;
 	grnnd_mapping_grow(map, GRN_SEG_LISTS, bytes);
 	grnnd_mapping_populate(map, GRN_SEG_LISTS, 0, bytes);
@@ -290,7 +286,7 @@ grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes, cons
 
 	return meta->ncolumns * sizeof(GrnSigBook) + nodes * l->sig_bytes +
 		buckets * (SHARES * sizeof(uint32) + sizeof(GrnndBucket)) +
-		all->rows * 2 * sizeof(uint32) + all->lists * sizeof(GrnListToGroup) + all->entries * sizeof(uint32) +
+		all->rows * 3 * sizeof(uint32) + all->lists * sizeof(GrnListToGroup) +
 		all->groups * (sizeof(uint32) + l->code_bytes + sizeof(GrnFactor));
 }
 
@@ -469,7 +465,7 @@ bucket_of(const GrnndNewIndex *new, Size field, uint32 number)
 	return low;
 }
 
-/* Fills a record with entries [first, end) of a bucket's groups by `order`, or of its list. */
+/* Fills a record with rows [first, end) of a bucket's groups by `order`, or of its list. */
 static void
 form_rows(const GrnndNewIndex *new, const GrnndBucket *of, const uint32 *order, uint64 first, uint64 end,
 		  GrnRecord *rec)
@@ -521,7 +517,7 @@ form_group(const GrnndNewIndex *new, uint32 number, GrnRecord *rec)
 	grnnd_list_start(&new->plan.meta, rec, bucket, GRN_GROUP);
 	if (first + room < end)
 		rec->next = new->plan.filters.first_group + number + 1;
-	form_rows(new, of, groups->order + of->entry, first, Min(first + room, end), rec);
+	form_rows(new, of, groups->order + of->row, first, Min(first + room, end), rec);
 }
 
 /* Forms a record of a guide.  number: among the records of all guides. */

@@ -38,7 +38,7 @@ describe_lists(const GrnndNewIndex *new, char *base)
 		const GrnndBucket *of = &new->filters.buckets[b];
 
 		if (grnnd_is_grouped(of))
-			lists[n++] = (GrnListToGroup) {of->row, of->entry, of->group, (uint32) (of[1].row - of->row),
+			lists[n++] = (GrnListToGroup) {of->row, of->group, (uint32) (of[1].row - of->row),
 										   of[1].group - of->group, b};
 	}
 	Assert(n == l->lists);
@@ -65,19 +65,17 @@ grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build)
 static void
 check_list(const GrnndNewIndex *new, const GrnndBucket *of, uint8 *seen)
 {
-	const uint32 *order = new->filters.lists.groups.order + of->entry;
-	uint64		entries = of[1].entry - of->entry;
+	const uint32 *order = new->filters.lists.groups.order + of->row;
 	uint32		n = (uint32) (of[1].row - of->row);
 	uint32		room = grnnd_group_room(&new->layout);
 	uint32		at = 0;
-	uint32		rows = 0;
 
 	memset(seen, 0, n / 8 + 1);
 	for (uint32 group = of->group; group < of[1].group; group++)
 	{
 		uint32		end = new->filters.lists.groups.ends[group];
 
-		if (end <= at || end - at > room || end > entries)
+		if (end <= at || end - at > room || end > n)
 			grnnd_bad_result("a group of a list has no row, or too many");
 		for (; at < end; at++)
 		{
@@ -85,11 +83,12 @@ check_list(const GrnndNewIndex *new, const GrnndBucket *of, uint8 *seen)
 
 			if (row >= n)
 				grnnd_bad_result("a group has a row that is not in its list");
-			rows += (seen[row / 8] >> row % 8 & 1) == 0;
+			if (seen[row / 8] >> row % 8 & 1)
+				grnnd_bad_result("a row of a list is in two groups");
 			seen[row / 8] |= (uint8) (1 << row % 8);
 		}
 	}
-	if (rows < n)
+	if (at < n)
 		grnnd_bad_result("a row of a list is in no group");
 }
 

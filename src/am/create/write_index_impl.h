@@ -48,7 +48,6 @@ typedef struct GrnndFilterPlan
 typedef struct GrnndBucket
 {
 	uint64		row;
-	uint64		entry;			/* place in the order of groups */
 	uint32		record;			/* record of the chain */
 	uint32		group;
 	uint32		guide;			/* record of the guide */
@@ -170,7 +169,6 @@ typedef struct GrnndListSizes
 {
 	uint64		rows;			/* rows of all lists */
 	uint64		lists;			/* lists with groups */
-	uint64		entries;		/* places of rows in groups, including copies */
 	uint64		records;		/* records of chains */
 	uint64		groups;
 	uint64		guides;			/* records of guides */
@@ -178,7 +176,7 @@ typedef struct GrnndListSizes
 
 /* Adds the list of a column's bucket with n rows. */
 extern PGDLLEXPORT void grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l,
-									   const GrnCodec *codec, uint32 column, uint64 n, uint64 nodes);
+									   uint32 column, uint64 n, uint64 nodes);
 
 /*
  * The ids of the first records of lists, behind `records` earlier records, and the id behind the

@@ -142,7 +142,7 @@ grnnd_list_work(const GrnndIndex *ix, GrnndListSize size, uint32 pieces, double 
 	double		pages = ((double) size.records + guide) * l->span / l->per_page + pieces;
 	GrnndListWork work = {
 		.rows = (double) size.records * room +
-		(double) grn_rows_of_groups(&ix->codec, size.groups, group_room),
+		(double) grn_rows_of_groups(size.groups, group_room),
 		.pages = pages + groups,
 	};
 
@@ -164,7 +164,7 @@ grnnd_size_of_list(const GrnndIndex *ix, GrnndAttrKind kind, double n, double ro
 	GrnndListSize size = {0, 0};
 
 	if (grnnd_has_groups(l, kind, (uint64) n, (uint64) rows))
-		size.groups = grn_groups(&ix->codec, (uint32) n, grnnd_group_room(l));
+		size.groups = grn_groups((uint32) n, grnnd_group_room(l));
 	else
 		size.records = (uint64) ceil(n / grn_list_rows(l));
 	return size;

@@ -322,8 +322,8 @@ add_groups(RowGather *g, uint32 bucket, const Listed *rows, uint32 n)
 		.room = grnnd_group_room(l), .seed = bucket, .poll = check_interrupts, .arg = f};
 	uint32	   *nodes = palloc_extended((Size) n * sizeof(uint32), MCXT_ALLOC_HUGE);
 	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
-	uint32		number_of_groups = grn_groups(how.codec, n, how.room);
-	GrnGroups	groups = {palloc_extended((Size) grn_group_entries(how.codec, n, how.room) * sizeof(uint32), MCXT_ALLOC_HUGE),
+	uint32		number_of_groups = grn_groups(n, how.room);
+	GrnGroups	groups = {palloc_extended((Size) n * sizeof(uint32), MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
