@@ -26,44 +26,34 @@
 
 /* ---- books ---- */
 
-/* Fits the book of a column whose type is not an array. */
+/* Fits the book of a column, and removes from rows [nrows] elements of arrays that get no list. */
 static void
 fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 {
-	uint64		sampled = Min(nrows, GRNND_BOOK_ROWS);
-	int64	   *keys = palloc(sampled * sizeof(int64));
-	uint32		n = 0;
+	const GrnndAttr *attr = &new->columns->attr[column];
+	bool		array = attr->type->kind == GRNND_ATTR_ARRAY;
+	uint64		sampled = array ? nrows : Min(nrows, GRNND_BOOK_ROWS);
+	Size		behind = new->columns->bytes;
+	GrnndBookSample *sample = palloc0(sizeof(GrnndBookSample));
+	bool	   *listed = palloc(GRNND_CLASSES * sizeof(bool));
 
 	for (uint64 i = 0; i < sampled; i++)
-		if (grnnd_attr_key(new->columns, column, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)), &keys[n]))
-			n++;
-	grn_sig_fit(&new->filters.books[column], new->columns->attr[column].type->kind == GRNND_ATTR_ORDER, keys, n);
-	pfree(keys);
-}
-
-/* Fits the book of an array column, and removes from rows [nrows] the elements that get no list. */
-static void
-fit_array_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
-{
-	const GrnndAttr *attr = &new->columns->attr[column];
-	uint32	   *counts = palloc0(GRNND_CLASSES * sizeof(uint32));
-	bool	   *listed = palloc(GRNND_CLASSES * sizeof(bool));
-	Size		behind = new->columns->bytes;
-
-	for (uint64 i = 0; i < nrows; i++)
 	{
+		const uint8 *row = grnnd_row_attrs(new, (uint32) (i * nrows / sampled));
+
 		CHECK_FOR_INTERRUPTS();
-		grnnd_count_elements(attr, grnnd_row_attrs(new, (uint32) i) + behind, counts);
+		grnnd_sample_row(new->columns, column, row, row + behind, sample);
 	}
-	grnnd_fit_elements(&new->filters.books[column], &new->layout, counts, nrows);
-	grnnd_listed_classes(&new->filters.books[column], listed);
-	for (uint64 i = 0; i < nrows; i++)
+	grnnd_fit_book(attr, &new->layout, sample, false, &new->filters.books[column]);
+	if (array)
+		grnnd_listed_classes(&new->filters.books[column], listed);
+	for (uint64 i = 0; i < nrows && array; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		grnnd_keep_elements(attr, listed, grnnd_row_attrs(new, (uint32) i) + behind);
 	}
 	pfree(listed);
-	pfree(counts);
+	pfree(sample);
 }
 
 /* ---- signatures ---- */
@@ -136,34 +126,28 @@ sort_share(GrnndNewIndex *new, uint32 share, bool place)
 			sign_node(new, node);
 		for (uint32 c = 0; new->plan.filters.nbuckets > 0 && c < new->columns->n; c++)
 		{
-			uint32		last[GRNND_MOST_ELEMENTS];
-			uint32		nlast = 0;
+			GrnndRowRanks r;
 
+			r.n = 0;
 			for (uint32 i = begin; i < new->built.row_start[node + 1]; i++)
 			{
 				const uint8 *values = grnnd_row_attrs(new, new->built.rows[i]);
-				uint32		ranks[GRNND_MOST_ELEMENTS];
-				uint32		n = grnnd_list_ranks(new->columns, new->filters.books, c, values,
-												 values + new->columns->bytes, ranks);
 
-				/* Most rows of a node have the same value.  A duplicate in a list does no harm. */
-				if (i > begin && n == nlast && memcmp(ranks, last, n * sizeof(uint32)) == 0)
+				if (!grnnd_next_ranks(new->columns, new->filters.books, c, values, values + new->columns->bytes, &r))
 					continue;
-				for (uint32 r = 0; r < n; r++)
+				for (uint32 k = 0; k < r.n; k++)
 				{
-					uint32		bucket = grnnd_list_bucket(&new->plan.meta, c, ranks[r]);
+					uint32		bucket = grnnd_list_bucket(&new->plan.meta, c, r.ranks[k]);
 
 					if (place)
 					{
 						uint64		row = new->filters.buckets[bucket].row + at[bucket];
 
 						new->filters.lists.nodes[row] = node;
-						new->filters.ranks[row] = ranks[r];
+						new->filters.ranks[row] = r.ranks[k];
 					}
 					at[bucket]++;
 				}
-				memcpy(last, ranks, n * sizeof(uint32));
-				nlast = n;
 			}
 		}
 	}
@@ -313,10 +297,7 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map)
 	if (new->built.codes != NULL)
 	{
 		for (uint32 c = 0; c < new->columns->n; c++)
-			if (new->columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-				fit_array_book(new, c, nrows);
-			else
-				fit_book(new, c, nrows);
+			fit_book(new, c, nrows);
 		memset(new->filters.counts, 0, (Size) SHARES * p->nbuckets * sizeof(uint32));
 	}
 }

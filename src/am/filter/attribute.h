@@ -242,6 +242,41 @@ grnnd_most_listed(const GrnLayout *l, double rows)
 /* Fits the book of an array column to the counts of the classes among `rows` rows. */
 extern void grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows);
 
+/* ---- list_make.c ---- */
+
+/* What the book of a column is fitted to; all zeroes at first. */
+typedef struct GrnndBookSample
+{
+	uint64		rows;
+	uint32		nkeys;
+	int64		keys[GRNND_BOOK_ROWS];	/* values, as many as there is room for, of a column of no
+										 * arrays */
+	uint32		elements[GRNND_CLASSES];	/* number of rows with an element of each class */
+} GrnndBookSample;
+
+/* Takes a row.  elements may be NULL if they are not known. */
+extern void grnnd_sample_row(const GrnndAttrs *attrs, uint32 column, const uint8 *values, const uint8 *elements,
+							 GrnndBookSample *s);
+/*
+ * Fits the book of a column.  ranks: signatures exist and never change, so a book on which they
+ * depend stays, and another one of values serves ranks alone.
+ */
+extern void grnnd_fit_book(const GrnndAttr *attr, const GrnLayout *l, GrnndBookSample *s, bool ranks, GrnSigBook *book);
+
+/* The ranks of a row of a node by a column. */
+typedef struct GrnndRowRanks
+{
+	uint32		n;				/* before a node's first row: 0 */
+	uint32		ranks[GRNND_MOST_ELEMENTS];
+} GrnndRowRanks;
+
+/*
+ * Replaces r by the ranks of the node's next row (grnnd_list_ranks()).  Returns false if they are
+ * the same, as of most rows of a node.  A node that is in a list twice does no harm.
+ */
+extern bool grnnd_next_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
+							 const uint8 *values, const uint8 *elements, GrnndRowRanks *r);
+
 /* ---- filter.c ---- */
 
 /* The conditions of a scan on filter columns. */

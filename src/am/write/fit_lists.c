@@ -88,19 +88,6 @@ values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 
 /* ---- step 1 ---- */
 
-/* Counts the elements of a record's first TID, for array columns: counts [columns][CLASSES]. */
-static void
-count_elements(const Fit *f, GrnndRowElements *table, const GrnRecord *rec, const uint8 *values,
-			   uint32 *counts)
-{
-	const GrnndAttrs *columns = f->ix.attrs;
-	const uint8 *elements = grnnd_read_elements(table, GRN_REC_PTR(rec, f->ix.layout.off_tids), values);
-
-	for (uint32 c = 0; c < columns->n && elements != NULL; c++)
-		if (columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-			grnnd_count_elements(&columns->attr[c], elements, counts + (Size) c * GRNND_CLASSES);
-}
-
 /* Makes the new books, palloc'd. */
 static GrnSigBook *
 fit_books(Fit *f, GrnndRowElements *table)
@@ -108,16 +95,10 @@ fit_books(Fit *f, GrnndRowElements *table)
 	const GrnLayout *l = &f->ix.layout;
 	const GrnndAttrs *columns = f->ix.attrs;
 	GrnSigBook *books = palloc(columns->n * sizeof(GrnSigBook));
-	uint32	   *counts = palloc0(columns->n * sizeof(uint32));
-	int64	   *keys = palloc((Size) columns->n * GRNND_BOOK_ROWS * sizeof(int64));
+	GrnndBookSample *samples = palloc0(columns->n * sizeof(GrnndBookSample));
 	char	   *page = palloc(BLCKSZ);
 	uint32		every = (f->limit + GRNND_BOOK_ROWS - 1) / GRNND_BOOK_ROWS;
-	uint32	   *elements = NULL;
-	uint32		nrows = 0;
 
-	memcpy(books, f->ix.books, columns->n * sizeof(GrnSigBook));
-	if (table != NULL)
-		elements = palloc_extended((Size) columns->n * GRNND_CLASSES * sizeof(uint32), MCXT_ALLOC_ZERO);
 	for (uint32 first = 0; first < f->limit; first += every * l->per_page)
 	{
 		if (!copy_page(f, first, page))
@@ -127,33 +108,18 @@ fit_books(Fit *f, GrnndRowElements *table)
 			uint32		n;
 			const GrnRecord *rec = grnnd_page_record((Page) page, &f->ix, i);
 			const uint8 *values = values_of(l, rec, &n);
+			const uint8 *elements = n == 0 || table == NULL ? NULL
+				: grnnd_read_elements(table, GRN_REC_PTR(rec, l->off_tids), values);
 
-			nrows += n > 0;
-			if (table != NULL && n > 0)
-				count_elements(f, table, rec, values, elements);
 			for (uint32 c = 0; c < columns->n && n > 0; c++)
-				if (counts[c] < GRNND_BOOK_ROWS &&
-					grnnd_attr_key(columns, c, values, &keys[(Size) c * GRNND_BOOK_ROWS + counts[c]]))
-					counts[c]++;
+				grnnd_sample_row(columns, c, values, elements, &samples[c]);
 		}
 	}
+	memcpy(books, f->ix.books, columns->n * sizeof(GrnSigBook));
 	for (uint32 c = 0; c < columns->n; c++)
-		if (columns->attr[c].type->kind == GRNND_ATTR_ORDER &&
-			!(books[c].ordered == GRN_BOOK_ORDERED && books[c].count > 0))
-		{
-			int64	   *of_column = keys + (Size) c * GRNND_BOOK_ROWS;
-
-			qsort(of_column, counts[c], sizeof(int64), grn_compare_keys);
-			grn_sig_fit(&books[c], true, of_column, counts[c]);
-			books[c].ordered = GRN_BOOK_RANKS;
-		}
-		else if (columns->attr[c].type->kind == GRNND_ATTR_ARRAY)
-			grnnd_fit_elements(&books[c], l, elements + (Size) c * GRNND_CLASSES, Max(nrows, 1));
-	if (elements != NULL)
-		pfree(elements);
+		grnnd_fit_book(&columns->attr[c], l, &samples[c], true, &books[c]);
 	pfree(page);
-	pfree(keys);
-	pfree(counts);
+	pfree(samples);
 	return books;
 }
 
@@ -222,6 +188,7 @@ typedef struct RowGather
 	Fit		   *f;
 	GrnndRowElements *table;	/* NULL: no column is an array */
 	uint32		most;			/* rows of lists for each TID, at most */
+	GrnndRowRanks *ranks;		/* [columns] */
 	Listed	   *rows;			/* [nrows], of room row_room */
 	uint32		nrows;
 	uint32		row_room;
@@ -244,6 +211,7 @@ gather_begin(RowGather *g, Fit *f, GrnndRowElements *table)
 
 	g->f = f;
 	g->table = table;
+	g->ranks = palloc(f->ix.attrs->n * sizeof(GrnndRowRanks));
 	g->most = f->ix.attrs->n * (table != NULL ? GRNND_MOST_ELEMENTS : 1);
 	g->node_room = (uint32) Max(Min(grnnd_maintenance_memory() / each,
 									SORTED_ROWS / f->ix.attrs->n), 1);
@@ -404,24 +372,20 @@ flush(RowGather *g)
 	grnnd_test_point("lists-flushed");
 }
 
-/* Takes the values of a TID of the newest node. before: the values of the previous TID, or NULL. */
+/* Takes the values of a TID of the newest node. */
 static void
-gather_value(RowGather *g, const uint8 *values, const uint8 *before, const uint8 *elements)
+gather_value(RowGather *g, const uint8 *values, const uint8 *elements)
 {
 	const GrnndIndex *ix = &g->f->ix;
 
 	for (uint32 c = 0; c < ix->attrs->n; c++)
 	{
-		uint32		ranks[GRNND_MOST_ELEMENTS];
-		uint32		n = grnnd_list_ranks(ix->attrs, ix->books, c, values, elements, ranks);
+		GrnndRowRanks *r = &g->ranks[c];
 
-		/* most rows of a node have the same value; adding a row twice does no harm */
-		if (before != NULL && ix->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY &&
-			grnnd_attr_rank(ix->attrs, ix->books, c, before) == ranks[0])
+		if (!grnnd_next_ranks(ix->attrs, ix->books, c, values, elements, r))
 			continue;
-		for (uint32 i = 0; i < n; i++)
-			g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, ranks[i]), ranks[i],
-											g->nnodes - 1};
+		for (uint32 i = 0; i < r->n; i++)
+			g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, r->ranks[i]), r->ranks[i], g->nnodes - 1};
 	}
 }
 
@@ -444,13 +408,14 @@ gather_values(RowGather *g, const GrnRecord *node, uint32 id, const GrnRecord *r
 	g->factors[at] = node->factor;
 	memcpy(g->codes + (Size) at * l->code_bytes, GRN_REC_PTR(node, l->off_code), l->code_bytes);
 	memcpy(g->sigs + (Size) at * l->sig_bytes, GRN_REC_PTR(node, l->off_sig), l->sig_bytes);
+	for (uint32 c = 0; c < ix->attrs->n; c++)
+		g->ranks[c].n = 0;
 	for (uint32 i = 0; i < n; i++)
 	{
 		const uint8 *of_tid = values + i * l->attr_bytes;
 		const uint8 *tid = GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES);
 
-		gather_value(g, of_tid, i > 0 ? of_tid - l->attr_bytes : NULL,
-					 g->table != NULL ? grnnd_read_elements(g->table, tid, of_tid) : NULL);
+		gather_value(g, of_tid, g->table != NULL ? grnnd_read_elements(g->table, tid, of_tid) : NULL);
 	}
 }
 
