@@ -1,13 +1,12 @@
 /*
  * cost.c - the planner's cost of a scan.
  *
- * The start-up cost is the cost of one search, which visits about ef_search records and a short
- * path to these.  A scan that ranks rows by values of the table (rerank.c) also pays for reading
- * the rows, TOAST included: somewhat more rows than the executor reads anyway.  The total cost is
- * the cost of returning all rows.  Each row costs the visits by which the search stays ahead.  The
- * planner takes the share of the total that LIMIT and filters ask for.  The end of a long scan,
- * which reads the rest in order (scan_rest.c), is cheaper, but another plan serves a query better
- * that needs the rest.
+ * The start-up cost is the cost of one search, which visits about ef_search records.  A scan that
+ * ranks rows by values of the table (rerank.c) also pays for reading the rows, TOAST included:
+ * somewhat more rows than the executor reads anyway.  The total cost is the cost of returning all
+ * rows.  Each row costs the visits by which the search stays ahead.  The planner takes the share of
+ * the total that LIMIT and filters ask for.  The end of a long scan, which reads the rest in order
+ * (scan_rest.c), is cheaper, but another plan serves a query better that needs the rest.
  *
  * Conditions on filter columns let a share of the rows pass.  Without signatures a search makes the
  * same visits as without conditions, and the planner scales the price of a row by the share, as for
@@ -21,7 +20,10 @@
  * divided by the real time of a sequential scan, is the unit.
  *
  * All constants are in units of a sequential scan's row, which costs cpu_tuple_cost: 1.6
- * microseconds of the machine of test/bench/plans, on which processor times were measured.
+ * microseconds of the machine of test/bench/plans, on which processor times were measured.  A line
+ * such as "half 12 (3, 3)" says what half of a constant changes among 324 queries, 12 of each of 27
+ * tables (vectors of 3 to 1,536 dimensions, bits, sparse rows, layout compact, 1,000 to 20,000
+ * rows): 12 plans, of which 3 take over 1.2 times as long and 3 less than 1 / 1.2.
  *
  * The cost is the same for every setting of grnnd.iterative_scan.  If a scan ends before it has all
  * wanted rows (off, or max_scan_tuples), a rising price lets the planner prefer a plan that returns
@@ -48,63 +50,56 @@
 #include "am/scan/scan.h"
 
 /*
- * Records visited beyond ef_search on the way from the entry points, for each doubling of the rows.
- * EXPLAIN (ANALYZE, BUFFERS) counts 3 of 20,000 sentences and 60,000 SIFT descriptors.
- */
-#define PATH_PER_LOG2_ROWS 0.3
-
-/*
  * The share of new neighbors, each of which is visited without codes.  EXPLAIN counts for 40
  * expansions of degree 32: 838 visits of 20,000 sentences, 1,078 of 5,000 random rows of 384
- * dimensions.
+ * dimensions.  Half 5 (0, 4), twice 2 (1, 0).
  */
 #define NEW_NEIGHBORS 0.75
 
 /*
  * The cost of a neighbor in a visit, in operators: the estimate from a code, and the place among
  * the candidates.  A visit takes 0.7 to 1.4 microseconds at degree 32, 0.4 of the time for the
- * page.  In few dimensions most neighbors are candidates already: only some for each dimension
- * count.
+ * page.  Half 4 (2, 1), twice 7 (2, 3).
  */
 #define NEIGHBOR_COST 2
-#define NEIGHBORS_PER_DIMENSION 4
 
 /*
  * The price of a page in memory, in prices of a page that is read in order: 0.4 microseconds.
- * PostgreSQL has no price for a page in memory, and this price decides most plans.
+ * PostgreSQL has no price for a page in memory.  Half 12 (3, 3), twice 21 (5, 5).
  */
 #define PAGE_IN_MEMORY 0.25
 /*
  * The share of a page's price that a visit without codes pays: a visit sorts in one candidate, and
- * an expansion visits many records of few pages.  384 to 1,536 floats 0.5 to 1.3.
+ * an expansion visits many records of few pages.  384 to 1,536 floats 0.5 to 1.3.  Half 8 (0, 3),
+ * twice 12 (4, 2).
  */
 #define PLAIN_VISIT 0.5
 
-/* A distance, in operators, and each number: in a scan 0.06 us at 3 dimensions, 0.3 at 384. */
+/*
+ * A distance, in operators, and each number: in a scan 0.06 us at 3 dimensions, 0.3 at 384.  Half
+ * 6 (2, 2) and 8 (1, 3), twice 7 (2, 0) and 7 (2, 3).
+ */
 #define DISTANCE_COST 12
 #define NUMBER_COST 0.12
 
 /*
  * A further row, in visits for each expansion that the search makes for the row
  * (grnnd_expansions_per_row()).  Found rows wait in a heap, and the executor computes the distance
- * once more: 8 to 15 and 3 microseconds a row with codes that are the rows or are not.
+ * once more: 8 to 15 and 3 microseconds a row with codes that are the rows or are not.  Half and
+ * twice no plan; a fifth 5, of which 4 take 2 to 18 times as long.
  */
 #define VISITS_PER_EXPANSION 2.5
-/*
- * Expansions for a further row without codes, whose new neighbors are visited: the lead in strict
- * order.  4,000 sparse rows, LIMIT 100 instead of 10: 46 visits a row.
- */
-#define ROW_EXPANSIONS 2
 
 /*
  * The cost of a value in a TOAST table, in pages read in order: the search for the first chunk by
- * an index, and each page; 2.5 microseconds at 768 dimensions, 3.3 at 1,536.
+ * an index, and each page; 2.5 microseconds at 768 dimensions, 3.3 at 1,536.  Half 5 (2, 1) and
+ * 1 (0, 1), twice 6 (0, 2) and 6 (0, 2).
  */
 #define TOAST_VALUE_COST 1.0
 #define TOAST_PAGE_COST 1.0
 /*
  * A word of a sparse row, in numbers of a distance: rows of 10 and of 66 elements take 0.15 and
- * 0.55 microseconds of a sequential scan.
+ * 0.55 microseconds of a sequential scan.  Half 7 (2, 1), twice 4 (0, 2).
  */
 #define NUMBERS_PER_WORD 10
 /* Bytes of a value that a page of a TOAST table holds. */
@@ -131,7 +126,6 @@ typedef struct Shape
 	uint32		beam;			/* candidates for each of ef_search */
 	uint32		span;			/* pages a record */
 	double		bytes;			/* of a row of the table; 0: not known */
-	uint32		dim;			/* of the graph, likewise */
 	double		numbers;		/* of a row, as distances have them, each two bytes at least */
 	double		stored;			/* the same of a record's vector */
 	double		reads;			/* rows of the table that a scan reads for each that it returns */
@@ -190,10 +184,9 @@ index_shape(PlannerInfo *root, const IndexPath *path)
 	shape.expansions = grnnd_expansions_per_row(&ix->codec, true);
 	shape.beam = grnnd_beam(ix);
 	shape.span = ix->layout.span;
-	shape.dim = ix->meta.dim;
 	shape.bytes = grn_form_bytes(ix->key.type->form, ix->meta.dim);
-	shape.numbers = Min(shape.dim, shape.bytes / 2) * (ix->key.type->words != NULL ? NUMBERS_PER_WORD : 1);
-	shape.stored = Min(shape.dim, ix->layout.vec_bytes / 2.0);
+	shape.numbers = Min(ix->meta.dim, shape.bytes / 2) * (ix->key.type->words != NULL ? NUMBERS_PER_WORD : 1);
+	shape.stored = Min(ix->meta.dim, ix->layout.vec_bytes / 2.0);
 	if (grnnd_reranks(ix->key.type, ix->layout.form))
 	{
 		/* the first row takes as many as a further one (test/bench/decisions.md) */
@@ -239,9 +232,7 @@ visit_cost(const Shape *shape, double random_page, double seq_page)
 	double		page = shape->span * page_cost(shape->pages, random_page, seq_page);
 
 	if (shape->codes)
-		return page + cpu_index_tuple_cost +
-			Min(shape->degree, NEIGHBORS_PER_DIMENSION * shape->dim) * NEIGHBOR_COST *
-			cpu_operator_cost;
+		return page + cpu_index_tuple_cost + shape->degree * NEIGHBOR_COST * cpu_operator_cost;
 	return page * PLAIN_VISIT + cpu_index_tuple_cost + distance_cost(shape->stored);
 }
 
@@ -519,10 +510,10 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 		reread = row_cost(root, path->indexinfo->rel, &shape, &page) * known;
 	/* a rounded row that is returned is on a page for which the executor pays */
 	page = page * known;
-	search.first = visits_of(&shape, shape.ef * shape.beam + PATH_PER_LOG2_ROWS * log2(shape.rows + 1));
+	search.first = visits_of(&shape, shape.ef * shape.beam);
 	search.row = VISITS_PER_EXPANSION * shape.expansions * shape.beam;
 	if (!shape.codes)
-		search.row += ROW_EXPANSIONS * NEW_NEIGHBORS * shape.degree;
+		search.row += shape.expansions * NEW_NEIGHBORS * shape.degree;
 	wide = known_width(root, path, &shape);
 	if (wide > 0)
 		search.row = Min(search.row, (visits_of(&shape, wide * shape.beam) - visits_of(&shape, shape.ef * shape.beam)) /
@@ -565,16 +556,26 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 
 /*
  * A row of a bitmap, in operators: 0.06 to 0.1 microseconds when the index adds the row, and as
- * much again for the order of pages and the search's copy.  The planner reckons far less.
+ * much again for the order of pages and the search's copy.  The planner reckons far less.  Half
+ * 6 (0, 3), twice 5 (0, 2).
  */
 #define BITMAP_ROW_COST 40
-/* The cost of a row's distance, and of its place in the order, in operators. */
+/*
+ * The cost of a row's distance, and of its place in the order, in operators.  None at all 4 (2, 0),
+ * half no plan, twice 3 (0, 3).
+ */
 #define SET_ROW_COST 16
-/* The cost of the scan's own preparations, in operators: 10 microseconds. */
+/* The cost of the scan's own preparations, in operators: 10 us.  Half 9 (3, 0), twice 7 (0, 2). */
 #define BITMAP_START_COST 400
-/* PostgreSQL takes costs that differ by less than 1% for equal, and keeps the earlier path. */
+/*
+ * PostgreSQL takes costs that differ by less than 1% for equal, and keeps the earlier path.  At 1
+ * 19 plans of 432 change, in .94 of the time, but not if rows are more than expected.
+ */
 #define NO_DEARER 0.97
-/* The share of a row's cost that the row costs when the executor reads the row once more. */
+/*
+ * The share of a row's cost that the row costs when the executor reads the row once more.  Half
+ * 7 (3, 0), twice 11 (0, 3).
+ */
 #define READ_AGAIN 0.1
 
 bool
