@@ -9,11 +9,13 @@
 #include "utils/timestamp.h"
 
 /*
- * Costs that are compared: the start of a GPU, and the processor's time for a graph.  Measured: the
- * start of a GPU takes .35 s, a graph of 20,000 SIFT rows .042 s of 16 threads
- * (test/bench/decisions.md).
+ * A GPU is worth its start from so many estimated seconds of the processor's graph.  The start
+ * takes .14 to .29 s, in which cores make codes.  CREATE INDEX with three threads of an H200 host,
+ * by a GPU and on cores: 10,000 sentences .49, .58 s, 15,000 rows of 256 dimensions .53, .61 s,
+ * 30,000 patches .45, .51 s.  Half the value takes the GPU for 10,000 patches (.38, .20 s), twice
+ * the value cores for 19,000 sentences (.60, .85 s).
  */
-#define GPU_START_SECONDS 0.35
+#define GPU_START_SECONDS 0.2
 #define CPU_ALL 2				/* time of graph, codes, connecting and recall together, as a
 								 * multiple of the graph's */
 
