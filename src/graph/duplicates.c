@@ -27,11 +27,6 @@ typedef struct Dups
 /* With fewer rows a partition could overflow. */
 #define ROWS_PER_PARTITION 65536
 
-#define AHEAD_ROWS 1024			/* rows that are prefetched together, if enough of the last
-								 * AHEAD_ROWS were copies */
-#define MANY_COPIES 8			/* prefetch if one in MANY_COPIES rows was a copy: rows without
-								 * copies are not read again */
-
 uint64_t
 grn_hash_row(const void *row, size_t bytes)
 {
@@ -69,16 +64,6 @@ hash_of(const Dups *d, size_t i)
 	return d->hashes[d->rows->order ? d->rows->order[i] : i];
 }
 
-/* Tells the kernel which rows are read next. */
-static void
-prefetch_rows(const Dups *d, size_t at)
-{
-	GrnRows		rows = *d->rows;
-
-	rows.order = d->visit;
-	grn_prefetch_rows(&rows, at, at + AHEAD_ROWS < d->end ? at + AHEAD_ROWS : d->end);
-}
-
 static void
 partition_range(void *arg, int worker, size_t begin, size_t end)
 {
@@ -91,7 +76,6 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 		size_t		low = 2 * n * p / d->partitions;
 		size_t		high = 2 * n * (p + 1) / d->partitions;
 		size_t		distinct = 0;
-		size_t		copies = 0; /* copies among the last AHEAD_ROWS rows that are in this partition */
 
 		for (size_t s = low; s < high && d->begin == 0; s++)
 			d->slots[s] = GRN_INVALID_ID;
@@ -101,12 +85,6 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 			uint64_t	hash = hash_of(d, i);
 			size_t		slot;
 
-			if (d->visit && (at - d->begin) % AHEAD_ROWS == 0)
-			{
-				if (copies > AHEAD_ROWS / MANY_COPIES / d->partitions)
-					prefetch_rows(d, at);
-				copies = 0;
-			}
 			if ((size_t) (((hash >> 32) * d->partitions) >> 32) != p)
 				continue;
 			slot = low + (size_t) (((hash & UINT32_MAX) * (high - low)) >> 32);
@@ -125,7 +103,6 @@ partition_range(void *arg, int worker, size_t begin, size_t end)
 					memcmp(grn_row(d->rows, other), grn_row(d->rows, i), d->vector_bytes) == 0)
 				{
 					d->first[i] = other;
-					copies++;
 					break;
 				}
 				if (++slot == high)
