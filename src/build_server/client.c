@@ -8,9 +8,6 @@
  * longer than spec.patience.  Rows are sent while the leader still collects rows.
  */
 #include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,12 +19,16 @@
 #include "builder/pipeline.h"
 #include "space/kernels/dist.h"
 
-#define AHEAD 16				/* most frames without an answer */
+/*
+ * Most frames without an answer.  Sixteen megabytes fill a line of 10 Gbit/s up to a round trip of
+ * 13 ms.  Within a host 100,000 rows of 256 dimensions take as long with 2, 8 and 32: .1 s after
+ * the last row is collected, and .1 s for the result.
+ */
+#define AHEAD 16
 #define KEEP_ALIVE_MS 10000		/* without new rows; far below the timeout of SETTINGS */
 #define BYTEA_OID 17
 #define CONNECT_SECONDS "10"	/* if the mapping has no connect_timeout */
 #define SCHEMA_BYTES 256		/* for a quoted name of at most 63 bytes */
-#define KEPT_BYTES (64 * 1024 * 1024)	/* most free memory between answers */
 
 /* The other host sends notices while it builds.  A lost client ends the build of that host. */
 #define SETTINGS \
@@ -457,11 +458,6 @@ build_there(GrnBuild *build, const char *connection, GrnBuildResult *result, Grn
 {
 	Remote	   *r = &remote;
 
-#ifdef __GLIBC__
-	/* keeps the pages of an answer for the next answer: new pages take as long as all other work */
-	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES / 2);
-	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
-#endif
 	r->build = build;
 	r->failure = failure;
 	r->frame = malloc(sizeof(GrnWireHead) + GRN_WIRE_PIECE + build->spec->row_bytes + sizeof(GrnWireBegin));
