@@ -169,8 +169,7 @@ extern void grn_pipeline_sample_rows(const GrnPipeline *p, bool begin);
 
 /*
  * Chooses entry points: all vertices if there are at most GRN_MAX_ENTRIES.  Otherwise entries[0] is
- * the medoid.  Each further entry is, among a few random vertices, the vertex farthest from the
- * entries so far.  So entries are spread over the data but still lie in dense regions.
+ * the medoid, and each further entry is far from the entries so far (grn_far_entry()).
  */
 extern void grn_pipeline_choose_entries(GrnPipeline *p);
 

@@ -1,7 +1,35 @@
 /*
- * longest.c - maintains the long entry points; see space.h.
+ * longest.c - chooses entry points far from others, and maintains the long ones; see space.h.
  */
 #include "space/space.h"
+
+/*
+ * Random nodes from which each entry is chosen.  Recall and visits are the same with 4, 8 and 16
+ * (20,000 sentences, patches of images, and rows in tight clusters).  With one, three of twelve
+ * indexes of 10,000 rows in 100 tight clusters, of which three quarters were deleted, miss clusters
+ * at ef 40 instead of one.
+ */
+#define ENTRY_TRIES 8
+
+uint32_t
+grn_far_entry(uint64_t seed, uint32_t number, uint32_t limit, float (*distance) (void *arg, uint32_t *id), void *arg)
+{
+	uint32_t	best = GRN_INVALID_ID;
+	float		best_distance = 0;
+
+	for (uint32_t try = 0; try < ENTRY_TRIES; try++)
+	{
+		uint32_t	id = (uint32_t) (grn_random(seed, UINT64_C(0x656E7472), number * ENTRY_TRIES + try) % limit);
+		float		d = distance(arg, &id);
+
+		if (d > best_distance)
+		{
+			best_distance = d;
+			best = id;
+		}
+	}
+	return best;
+}
 
 /* Moves order[i] before all entries that are shorter. */
 static void

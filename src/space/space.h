@@ -159,7 +159,18 @@ extern float grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_
 							  double unit, float usual, float *work, GrnParallel *parallel);
 
 /*
- * longest.c: entry points that were chosen because their rows are long.
+ * longest.c: entry points.
+ *
+ * Returns, of a few random ids below limit, the one whose node is farthest from all entry points,
+ * so that these are spread over the data but still lie in dense regions.  number: of the new entry
+ * point.  distance(arg, &id): of the node of this id, or of a later id, from the nearest entry
+ * point; 0 if there is no node, or it is an entry point.  GRN_INVALID_ID if all distances are 0.
+ */
+extern uint32_t grn_far_entry(uint64_t seed, uint32_t number, uint32_t limit,
+							  float (*distance) (void *arg, uint32_t *id), void *arg);
+
+/*
+ * Entry points that were chosen because their rows are long.
  *
  * For inner product half of the entry points are the longest rows
  * (GrnMetricInfo.long_entries).  Rows much longer than average answer every query and are

@@ -69,7 +69,7 @@ extern void grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root);
 extern bool grnnd_take_root(GrnndVacuum *v, uint32 id, GrnndRoot *root);
 /* Writes root to entries[0], unless it is there already or entries[0] is not root->expected. */
 extern bool grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root);
-/* Replaces dead entry points by random live nodes, and some by the longest noted rows. */
+/* Replaces dead entry points by live ones (grn_far_entry()), and some by the longest noted rows. */
 extern void grnnd_renew_entries(GrnndVacuum *v);
 /* Replaces entry points before nodes die: entries[0] stays, and root becomes an entry point. */
 extern void grnnd_prepare_entries(GrnndVacuum *v, const GrnndRoot *root);

@@ -4,9 +4,11 @@
  */
 #include "am/write/vacuum.h"
 
+#include <math.h>
 
 #include "am/index/index.h"
 #include "am/write/write.h"
+#include "space/space.h"
 #include "store/prune.h"
 
 /* A root nearer to the center of the data is better; without codes any root will do. */
@@ -138,11 +140,42 @@ append(GrnndVacuum *v, const GrnndRoot *root)
 	grnnd_unlock_entries(v->index, v->ix, entries, fits);
 }
 
-/* Replaces dead entry points by random live nodes, the first by root. */
+typedef struct FarEntry
+{
+	GrnndVacuum *v;
+	GrnndEntries *entries;
+	GrnndRoot	root;			/* the node that was looked at last */
+} FarEntry;
+
+/* grn_far_entry(), by codes; without codes all nodes are alike. */
+static float
+entry_distance(void *arg, uint32 *id)
+{
+	FarEntry   *far = arg;
+	const GrnndVacuum *v = far->v;
+	const GrnndEntries *entries = far->entries;
+	float		estimates[GRN_MAX_ENTRIES];
+	float		nearest = INFINITY;
+	GrnCodeQuery query;
+
+	*id = grnnd_set_next(&v->live, *id);
+	if (*id == GRN_INVALID_ID || grnnd_set_has(&v->dead, *id) ||
+		grn_find_id(entries->ids, entries->count, *id) >= 0 || !grnnd_take_root(far->v, *id, &far->root))
+		return 0;
+	if (!grn_has_codes(&v->ix->encoder))
+		return 1;
+	grn_code_query_from_code(&v->ix->encoder, far->root.code, far->root.factor, &query);
+	grn_estimate(&query, entries->codes, entries->factors, entries->count, estimates);
+	for (uint32 e = 0; e < entries->count; e++)
+		nearest = fminf(nearest, estimates[e]);
+	return nearest;
+}
+
+/* Replaces dead entry points by live nodes far from the others, the first by root. */
 static void
 replace_dead(GrnndVacuum *v, const GrnndRoot *root, bool keep_first)
 {
-	GrnndRoot	one = {.code = palloc(v->ix->layout.code_bytes + 1)};
+	FarEntry	far = {.v = v, .root.code = palloc(v->ix->layout.code_bytes + 1)};
 	bool		dropped = drop_dead(v, keep_first);
 
 	/* the new root, not an entry point yet */
@@ -151,14 +184,17 @@ replace_dead(GrnndVacuum *v, const GrnndRoot *root, bool keep_first)
 		dropped = true;
 		append(v, root);
 	}
-	for (int i = 0; dropped && i < GRN_MAX_ENTRIES; i++)
+	while (dropped)
 	{
-		uint32		at = (uint32) (grn_random(v->ix->meta.params.seed, v->limit, i) % v->limit);
-		uint32		id = grnnd_set_next(&v->live, at);
+		uint32		id;
 
-		if (id != GRN_INVALID_ID && !grnnd_set_has(&v->dead, id) &&
-			grnnd_take_root(v, id, &one))
-			append(v, &one);
+		far.entries = grnnd_get_entries(v->index, v->ix);
+		if (far.entries->count == 0 || far.entries->count == GRN_MAX_ENTRIES)
+			break;
+		id = grn_far_entry(v->ix->meta.params.seed, far.entries->count, v->limit, entry_distance, &far);
+		dropped = id != GRN_INVALID_ID && grnnd_take_root(v, id, &far.root);
+		if (dropped)
+			append(v, &far.root);
 	}
 }
 
