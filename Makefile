@@ -136,7 +136,8 @@ HARDENING := $(call takes,-fstack-protector-strong) $(call takes,-Wformat -Werro
 FORTIFY := $(if $(findstring -fsanitize,$(CC) $(CFLAGS)),,$(call takes,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 unfortified = $(if $(findstring _FORTIFY_SOURCE,$1),,$(FORTIFY))
 HARDENING_LINK = -Wl,-z,relro -Wl,-z,now
-override CFLAGS := $(HARDENING) $(call unfortified,$(CFLAGS) $(CPPFLAGS)) $(CFLAGS)
+# (without errno, lrintf() and sqrt() are instructions, not calls)
+override CFLAGS := $(HARDENING) $(call unfortified,$(CFLAGS) $(CPPFLAGS)) $(CFLAGS) -fno-math-errno
 HARDENING += $(call unfortified,$(COPT))
 SHLIB_LINK += $(HARDENING_LINK)
 
@@ -157,7 +158,7 @@ build/graph/projection.o: BUILDER_CFLAGS += -O3 -fno-trapping-math
 BUILDER_SRC = $(wildcard src/builder/*.c) $(GRAPH_SRC)
 BUILDER_OBJ = $(patsubst src/%.c,build/%.o,$(BUILDER_SRC))
 BUILDER_CFLAGS = -O2 -g -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wswitch-enum -pthread -Isrc -I. \
-	-fPIE $(HARDENING) $(COPT)
+	-fno-math-errno -fPIE $(HARDENING) $(COPT)
 
 build/%.o: src/%.c
 	@mkdir -p $(@D)

@@ -260,10 +260,10 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 	RotatedQuery *query = out;
 	float		u[GRN_MAX_DIM];
 	float		most = 0;
-	int64_t		sum = 0;
+	float		scale;
+	int32_t		sum = 0;
 	double		norm2 = 0;
 	double		rounded = 0;
-	uint32_t	each = 8 / bits;
 	size_t		bytes = level_bytes(bits, n);
 
 	memset(out, 0, grn_rotated_query_bytes(bits, n));
@@ -272,8 +272,8 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 	query->pieces = (uint32_t) ((bytes + GRN_MAX_CODE_BYTES - 1) / GRN_MAX_CODE_BYTES);
 	grn_rotate(u, n);
 	for (size_t j = 0; j < n; j++)
-		most = fmaxf(most, fabsf(u[j]));
-	query->unit = most / 127;
+		most = fabsf(u[j]) > most ? fabsf(u[j]) : most;
+	scale = most > 0 ? 127 / most : 0;
 	for (uint32_t i = 0; i < query->pieces; i++)
 	{
 		GrnCodePlanes *p = &query->planes[i];
@@ -284,16 +284,16 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 		p->end4 = bits == 4 ? p->bytes : 0;
 		p->end2 = bits >= 2 ? p->bytes : 0;
 		memset(p->mask, (1 << bits) - 1, left);
-	}
-	for (size_t j = 0; j < n && query->unit > 0; j++)
-	{
-		GrnCodePlanes *p = &query->planes[j / each / GRN_MAX_CODE_BYTES];
-		int8_t		level = (int8_t) lrintf(u[j] / query->unit);
+		for (size_t j = (size_t) i * GRN_MAX_CODE_BYTES * 8 / bits, b = 0; b < left && scale > 0; b++)
+			for (uint32_t k = 0; k < 8 && j < n; k += bits, j++)
+			{
+				int8_t		level = (int8_t) lrintf(u[j] * scale);
 
-		p->plane[j % each * bits][j / each % GRN_MAX_CODE_BYTES] = level;
-		sum += level;
-		norm2 += (double) u[j] * u[j];
-		rounded += (double) u[j] * level;
+				p->plane[k][b] = level;
+				sum += level;
+				norm2 += u[j] * u[j];
+				rounded += u[j] * (float) level;
+			}
 	}
 	/*
 	 * With this unit the rounding error is perpendicular to the query, so inner products with

@@ -114,12 +114,12 @@ shape_of_bytes(uint32_t bytes)
 }
 
 /*
- * With 4 bits a number, records of 600 to 780 dimensions come four to a page instead of three.  28
+ * With 4 bits a number, records of 621 to 768 dimensions come four to a page instead of three.  28
  * edges with codes of 48 bytes are then better than 32 edges with 40 bytes, and nearly as good as
  * 32 edges with 48 bytes three to a page (768 dimensions; test/bench/decisions.md).
  */
 #define ROTATED_DEGREE 28
-#define ROTATED_LEAST_PER_PAGE 4
+#define ROTATED_MORE_DEGREE 32	/* where that leaves room for LARGE_ROOM_BYTES */
 /*
  * Own vectors from this size on are long (GRN_MOST_POOR_LONG).  With half, 10,000 normal rows of
  * 256 dimensions get shorter codes: recall .968 in .41 ms instead of .965 in .28, a quarter fewer
@@ -331,7 +331,9 @@ grn_default_degree(uint32_t dim, GrnForm form, bool codes, uint32_t payload)
 	{
 		if (grn_is_compact(form, dim))
 			return grn_form_bytes(form, dim) <= COMPACT_SHORT_BYTES ? COMPACT_SHORT_DEGREE : COMPACT_DEGREE;
-		return ROTATED_DEGREE;
+		return room_layout(&usual, dim, ROTATED_DEGREE, LONG_ROOM_BYTES, form, payload) &&
+			room_layout(&l, dim, ROTATED_MORE_DEGREE, LARGE_ROOM_BYTES, form, payload) &&
+			!is_denser(&usual, &l) ? ROTATED_MORE_DEGREE : ROTATED_DEGREE;
 	}
 	if (grn_form(form)->sparse)
 		return SPARSE_DEGREE;
@@ -395,26 +397,23 @@ grn_degree_beside_columns(const GrnLayoutSpec *spec)
 }
 
 /*
- * True if 4 bits a number give four records a page and 8 bits give fewer.  Codes must not get
- * shorter in exchange, so longer rows stay in 8 bits, and so do records with more edges than
- * ROTATED_DEGREE.  degree 0: ROTATED_DEGREE.
+ * True if 4 bits a number, with codes of LONG_ROOM_BYTES, give more records a page than 8 bits with
+ * codes of ROOM_BYTES: four instead of three at 621 to 768 dimensions, two instead of one at 2,661
+ * to 4,848.  Three instead of two cost too many visits (test/bench/decisions.md).  Records with
+ * more edges than ROTATED_MORE_DEGREE stay in 8 bits.  degree 0: ROTATED_DEGREE.
  */
 static bool
 saves_by_rotation(uint32_t dim, uint32_t degree, uint32_t payload)
 {
-	uint32_t	bytes = dim / 16 > ROOM_BYTES ? dim / 16 : ROOM_BYTES;
 	GrnLayout	rounded;
 	GrnLayout	rotated;
 
-	if (degree > ROTATED_DEGREE)
-		return false;
 	if (degree == 0)
 		degree = ROTATED_DEGREE;
-	return !grn_is_compact(GRN_FORM_ROUNDED_MORE, dim) &&
+	return degree <= ROTATED_MORE_DEGREE && !grn_is_compact(GRN_FORM_ROUNDED_MORE, dim) &&
+		room_layout(&rotated, dim, degree, LONG_ROOM_BYTES, GRN_FORM_ROUNDED_MORE, payload) &&
 		(!room_layout(&rounded, dim, degree, ROOM_BYTES, GRN_FORM_ROUNDED, payload) ||
-		 rounded.per_page < ROTATED_LEAST_PER_PAGE) &&
-		room_layout(&rotated, dim, degree, bytes, GRN_FORM_ROUNDED_MORE, payload) &&
-		rotated.per_page >= ROTATED_LEAST_PER_PAGE;
+		 (is_denser(&rotated, &rounded) && (rotated.per_page > 3 || rounded.per_page == 1)));
 }
 
 GrnForm

@@ -250,7 +250,8 @@ default_layouts(void)
 		{960, GRN_FORM_U8, 32, 48, 44, 3},
 		{1024, GRN_FORM_U8, 28, 48, 48, 3},
 		{1536, GRN_FORM_U8, 32, 32, 64, 2},
-		{3072, GRN_FORM_U8, 48, 48, 64, 1}
+		{2048, GRN_FORM_U8, 32, 48, 48, 2},
+		{3072, GRN_FORM_ROTATED4, 32, 48, 68, 2}
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
