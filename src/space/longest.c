@@ -7,7 +7,7 @@
  * Random nodes from which each entry is chosen.  Recall and visits are the same with 4, 8 and 16
  * (20,000 sentences, patches of images, and rows in tight clusters).  With one, three of twelve
  * indexes of 10,000 rows in 100 tight clusters, of which three quarters were deleted, miss clusters
- * at ef 40 instead of one.
+ * at ef 40 instead of none.
  */
 #define ENTRY_TRIES 8
 

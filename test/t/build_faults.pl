@@ -399,13 +399,13 @@ my $one = 'CREATE INDEX t_e ON t USING grnnd (e vector_l2_ops) WITH (codes = off
 	$node->safe_psql('postgres', q(
 		TRUNCATE p;
 		INSERT INTO p SELECT i % 5 + 1, ARRAY[i, i % 7, i % 11, 1, 2, 3, 4, 5]::vector
-		FROM generate_series(1, 15000) i;
+		FROM generate_series(1, 10000) i;
 		CREATE TABLE large AS SELECT * FROM p));
 	my $auto = 'SET grnnd.build_threads = 1; SET grnnd.build_device = auto;';
 	my $large = 'CREATE INDEX ON large USING grnnd (e vector_l2_ops) WITH (codes = off);';
 	my $chosen = sub { join ' ', $_[0] =~ /NOTICE:  \w+: (\w+)$/mg };
 	my ($out, $err) = parked('park_device', "$auto $one DROP INDEX t_e; $large");
-	is($chosen->($err), 'cpu gpu', 'auto: the processor for 1,000 rows, a GPU for 15,000');
+	is($chosen->($err), 'cpu gpu', 'auto: the processor for 1,000 rows, a GPU for 10,000');
 	($out, $err) = parked('park_device', "$auto BEGIN; $create $one ROLLBACK;");
 	is($chosen->($err), 'cpu cpu gpu gpu gpu gpu',
 		'auto: a GPU from the third of five partitions on, and then for all');
