@@ -19,7 +19,7 @@ import torch
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import sets  # noqa: E402
-from bench import ALLOWED, SAME, at_recall, marked  # noqa: E402
+from bench import ALLOWED, RECALLS, SAME, faster, marked  # noqa: E402
 from common import Server, machine, save_matrix, using, write_table  # noqa: E402
 
 NAMES = "log-normal lengths, 100;100s in tight clusters, 128;words, 50;patches, 64;histograms, 64;tokens, 256"
@@ -72,10 +72,8 @@ def row(name, rows, r):
     pairs = [(at["pgvector"][key], at["grnnd"][key]) for key in [(ef, 10) for ef in SAME] + [(200, 100)]]
     cells += [marked(f"{h['recall']:.3f} / {g['recall']:.3f}", g["recall"] < h["recall"] - ALLOWED) for h, g in pairs]
     cells.append(", ".join(marked(f"{g['qps'] / h['qps']:.1f}", g["qps"] < h["qps"]) for h, g in pairs))
-    for wanted in (0.95, 0.99):
-        h, g = (at_recall([p for p in r[kind]["points"] if p["k"] == 10], wanted) for kind in ("pgvector", "grnnd"))
-        cells.append("neither" if not h and not g else marked("not reached", True) if not g
-                     else "hnsw not" if not h else marked(f"{h / g:.1f}", h < g))
+    of_ten = {kind: [p for p in r[kind]["points"] if p["k"] == 10] for kind in r}
+    cells += [faster(of_ten["pgvector"], of_ten["grnnd"], wanted) for wanted in RECALLS]
     return cells
 
 
