@@ -93,7 +93,8 @@ typedef struct GrnFound
 static inline float
 grn_contrast(float nearer, float farther)
 {
-	return nearer * farther > 0 ? fabsf(logf(farther / nearer)) : 0;
+	/* no ratio of two floats overflows a double */
+	return nearer * farther > 0 ? fabsf((float) log((double) farther / nearer)) : 0;
 }
 
 /*

@@ -117,6 +117,11 @@ SELECT grnnd_fit('young_idx');
 SELECT state, due, failed_attempts FROM grnnd_codes('young_idx');
 SELECT * FROM grnnd_check('young_idx', true);
 COMMIT;
+-- rows of sizes whose ratio is no float
+CREATE TABLE sizes AS SELECT id, (v * array_fill(CASE WHEN id % 4 = 0 THEN 1e-19 ELSE 1e17 END, ARRAY[3])::vector)::vector(3) AS v
+	FROM points(1, 400, 3, 1);
+CREATE INDEX sizes_idx ON sizes USING grnnd (v);
+SELECT count(*) FROM grnnd_check('sizes_idx', true);
 
 DROP SCHEMA test_codes CASCADE;
 DROP ROLE grnnd_nobody;
