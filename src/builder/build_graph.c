@@ -15,9 +15,9 @@
 #define LEAST_PART_ROWS 1024	/* a build with fewer rows is never cut into parts */
 
 /*
- * Half and twice change nothing for 19,000 sentences and for 300,000 rows in clusters of widths
- * from .001 to .3; but with twice of COARSE the GPU refuses these clusters, of which its graph has
- * recall .998.
+ * When digests are too coarse (too_coarse()).  Half and twice of each constant change nothing for
+ * 19,000 sentences and for 300,000 rows in clusters of widths from .001 to .3; but with twice of
+ * COARSE the GPU refuses these clusters, of which its graph has recall .998.
  */
 #define COARSE_PROBES 512		/* sampled rows that judge the digests */
 #define COARSE_NEIGHBOR 8		/* a row is crowded if its neighbor of this number is nearer than

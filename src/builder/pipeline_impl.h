@@ -1,7 +1,7 @@
 /*
  * pipeline_impl.h - the state of a build, shared by the files of its steps: pipeline.c, which runs
  * the steps in order, pipeline_codes.c, pipeline_form.c, pipeline_entries.c, pipeline_result.c,
- * pipeline_recall.c, pipeline_nearest.c and pipeline_place.c.
+ * pipeline_records.c, pipeline_recall.c, pipeline_nearest.c and pipeline_place.c.
  */
 #ifndef GRN_PIPELINE_IMPL_H
 #define GRN_PIPELINE_IMPL_H

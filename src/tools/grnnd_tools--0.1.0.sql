@@ -260,7 +260,7 @@ END $$;
 COMMENT ON PROCEDURE grnnd_migrate(name, name, boolean) IS
 	'replaces hnsw and ivfflat indexes by grnnd indexes; with run = false only shows the statements';
 
--- A condition that another server is to estimate: src/am/shard.c.
+-- A condition that another server is to estimate: src/tools/shard.c.
 CREATE FUNCTION grnnd_internal_on_shard_support(internal) RETURNS internal
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 

@@ -568,8 +568,8 @@ grnnd_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop
 /* The cost of the scan's own preparations, in operators: 10 us.  Half 9 (3, 0), twice 7 (0, 2). */
 #define BITMAP_START_COST 400
 /*
- * PostgreSQL takes costs that differ by less than 1% for equal, and keeps the earlier path.  At 1
- * 19 plans of 432 change, in .94 of the time, but not if rows are more than expected.
+ * PostgreSQL takes costs that differ by less than 1% for equal, and keeps the earlier path.  With
+ * 1, 19 of 432 plans change, in .94 of the time, but not if rows are more than expected.
  */
 #define NO_DEARER 0.97
 /*

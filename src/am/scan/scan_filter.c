@@ -24,7 +24,7 @@
  */
 #define LONG_LIST 500
 
-/* Candidates of the scan's search.  Of those that pass the filter, some are not in the set. */
+/* Candidates that the search needs: some that pass the filter are not in the set. */
 static double
 candidates(const GrnndScan *so)
 {

@@ -455,6 +455,12 @@ grnnd_has_threshold(const GrnndScan *so)
 	return so->asked.threshold < get_float8_infinity();
 }
 
+/*
+ * Number of rows that LIMIT and OFFSET ask of the plan node with these ORDER BY keys; 0: all rows,
+ * or unknown.  *filtered: the plan node drops rows by a filter.  *rows: so many rows pass the
+ * filter, by the planner's statistics; 0: unknown.
+ */
+extern uint64 grnnd_limit(ScanKey keys, bool *filtered, double *rows);
 /* Has the expression one value for a whole scan of the relation?  True for NULL. */
 extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 
@@ -464,13 +470,6 @@ extern bool grnnd_is_fixed(Node *expression, Index scanrelid);
 extern void grnnd_note_quals(IndexScanState *node);
 /* The scan keys from the executor, and keys for the conditions noted for the plan node. */
 extern ScanKey grnnd_all_keys(IndexScanDesc scan, int *nkeys);
-
-/*
- * Number of rows that LIMIT and OFFSET ask of the plan node with these ORDER BY keys; 0: all rows,
- * or unknown.  *filtered: the plan node drops rows by a filter.  *rows: so many rows pass the
- * filter, by the planner's statistics; 0: unknown.
- */
-extern uint64 grnnd_limit(ScanKey keys, bool *filtered, double *rows);
 
 /* ---- scan_chain.c ---- */
 

@@ -20,15 +20,15 @@
 #define RULE_SLACK 0.08f
 
 /*
- * Links of a new node, also of nodes that refuse it: half of the degree, or as many as a shorter
- * list can hold.  12,000 inserted sentences, degree 28, recall at ef 40: .939 with 10 links, .957
- * with 14, .961 without a limit, at 3,678, 4,145 and 4,439 bytes of WAL.
+ * The base of a new node's shares (grnnd_shares()): half of the degree, but at least FEW_LINKS if
+ * the degree allows.  12,000 inserted sentences, degree 28, recall at ef 40: .939 with 10 links,
+ * .957 with 14, .961 without a limit, at 3,678, 4,145 and 4,439 bytes of WAL.
  */
 #define FEW_LINKS 14
 /*
- * Links if nobody refuses the node, and without codes also of nodes that refuse it.  10,000 rows,
- * recall at ef 40 with half, this share and all of the degree: uniform rows created empty .645,
- * .668, .669, TF-IDF of which three quarters were deleted .759, .834, .842.
+ * Most links from nodes none of whose neighbors occludes the new node, and without codes also from
+ * other nodes.  10,000 rows, recall at ef 40 with half, this share and all of the degree: uniform
+ * rows created empty .645, .668, .669, TF-IDF with three quarters deleted .759, .834, .842.
  */
 #define MOST_LINKS(degree) ((degree) * 3 / 4)
 
@@ -42,8 +42,8 @@
 #define MIN_INSERT_EF 64
 
 /*
- * An insert may visit a quarter of the dead nodes that a scan may, or it reads more than four times
- * as many pages after most of 20,000 rows were deleted (test/t/write_dead.pl).
+ * An insert may visit a quarter of the dead nodes that a scan may.  With a scan's limit it reads
+ * over four times the pages after most of 20,000 rows were deleted (test/t/write_dead.pl).
  */
 #define INSERT_DEAD_SHARE 4
 
@@ -463,7 +463,7 @@ grnnd_evict(GrnndNear *near, GrnndEviction *e)
 		.slack = rule_slack(near->ix), .reached = reached, .one_way = one_way, .may_add = e->may_add};
 	int			position;
 
-	/* to refuse the point by, estimates are too coarse, and reading rows takes too long */
+	/* estimates are too coarse to refuse the point, and reading rows takes too long */
 	if (!measure_neighbors(near, e->id, e->v, e->level != GRN_EVICT_UNOCCLUDED, to_v, to_x,
 						   &choice.x_to_v))
 		return false;

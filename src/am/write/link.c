@@ -110,13 +110,13 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	return true;
 }
 
-/* Chooses the neighbor that the full v gives up for x.  room: further edges that x may take. */
+/* Chooses the neighbor that the full v gives up for x.  reserved: places in x's list kept free. */
 static bool
-evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint32 room,
+evict(GrnndLink *link, uint32 id, const GrnRecord *v, GrnEvictLevel level, uint32 reserved,
 	  GrnndEviction *e)
 {
 	*e = (GrnndEviction) {.id = id, .v = v, .self = link->self, .level = level,
-						  .may_add = link->self->count + room < link->ix->layout.degree,
+						  .may_add = link->self->count + reserved < link->ix->layout.degree,
 						  .by_self = link->plan->by_self};
 	return grnnd_evict(link->plan->near, e);
 }

@@ -592,7 +592,7 @@ rows_since_vacuum(Relation index)
 	return (double) DatumGetInt64(DirectFunctionCall1(pg_stat_get_ins_since_vacuum, heap));
 }
 
-/* ---- what the index can do without ---- */
+/* ---- edges and fits, which may fail ---- */
 
 typedef struct Extra
 {

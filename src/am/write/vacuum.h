@@ -1,6 +1,6 @@
 /*
  * vacuum.h - declarations shared by the files of a vacuum: vacuum.c, vacuum_entries.c,
- * refill_lists.c, repair.c.
+ * vacuum_lists.c, refill_lists.c, repair.c.
  */
 #ifndef GRNND_VACUUM_H
 #define GRNND_VACUUM_H

@@ -104,7 +104,7 @@ grnnd_choose_root(GrnndVacuum *v, GrnndRoot *root)
 bool
 grnnd_publish_root(GrnndVacuum *v, const GrnndRoot *root)
 {
-	/* a second entry with the same id is dropped later, with the dead */
+	/* a second entry with the same id is dropped later, with dead entries */
 	return root->id != root->expected && root->expected != GRN_INVALID_ID &&
 		grnnd_put_first_entry(v->index, v->ix, root->id, root->code, root->factor, root->expected);
 }

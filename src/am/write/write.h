@@ -61,7 +61,7 @@ extern GrnState grnnd_copy_record(Relation index, const GrnndIndex *ix, uint32 i
 /* Bytes that grnnd_copy_record() writes. */
 extern Size grnnd_copy_bytes(const GrnndIndex *ix);
 
-/* Copies a live node's code [code_bytes] and factor.  Returns false if it is not alive. */
+/* Copies a live node's code [code_bytes] and factor.  Returns false if no such node lives. */
 extern bool grnnd_copy_own_code(Relation index, const GrnndIndex *ix, uint32 id,
 								BufferAccessStrategy strategy, uint8_t *code,
 								GrnFactor *factor);
