@@ -9,10 +9,6 @@
  */
 #include "am/grnnd.h"
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -34,9 +30,6 @@ PG_MODULE_MAGIC_EXT(.name = "grnnd_build_server", .version = "0.1.0");
 #else
 PG_MODULE_MAGIC;
 #endif
-
-/* Most free memory between frames. */
-#define KEPT_BYTES (32 * 1024 * 1024)
 
 typedef struct Served
 {
@@ -164,11 +157,6 @@ begin(const GrnWireBegin *wire)
 		spec.near.k > 0 || wire->most_rows < 1 || !grnnd_params_are_valid(&spec.params))
 		unsound("numbers of its beginning are out of range");
 
-#ifdef __GLIBC__
-	/* keeps the pages of the allocations of a frame for the next frame */
-	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
-	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
-#endif
 	if (!registered)
 		RegisterXactCallback(end_served, NULL);
 	registered = true;

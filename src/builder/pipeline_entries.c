@@ -21,8 +21,8 @@ vertex_length(const GrnPipeline *p, uint32_t v)
 }
 
 /*
- * Replaces some of the entries after the first by the longest rows (space/longest.c), and sorts the
- * entries after the first by length, longest first.
+ * Replaces some of the entries after the first by the longest rows (space/choose_entries.c), and
+ * sorts the entries after the first by length, longest first.
  */
 static void
 enter_longest(GrnPipeline *p)

@@ -159,7 +159,7 @@ extern float grn_choose_power(const float *x, size_t stride, uint32_t n, uint32_
 							  double unit, float usual, float *work, GrnParallel *parallel);
 
 /*
- * longest.c: entry points.
+ * choose_entries.c: entry points.
  *
  * Returns, of a few random ids below limit, the one whose node is farthest from all entry points,
  * so that these are spread over the data but still lie in dense regions.  number: of the new entry

@@ -110,12 +110,11 @@ grn_stored_distance(const GrnSearch *s, const void *vec, float error)
 		float	   *scaled = s->query.work + l->dim;
 		GrnScale	row = grn_scale(grn_form_l2(l->form, origin, vec, l->dim), s->p.codec->norm_unit,
 									s->p.codec->power);
-		float		ratio = s->query.scale.scale / row.scale;
 
 		if (row.scale == 0)
 			return s->query.scale.norm2;
 		memset(scaled, 0, l->dim * sizeof(float));
-		grn_dist->add_scaled(scaled, ratio, s->query.q, l->dim);
+		grn_dist->add_scaled(scaled, s->query.scale.scale / row.scale, s->query.q, l->dim);
 		return row.scale * (row.scale * grn_form_l2(l->form, scaled, vec, l->dim));
 	}
 	if (s->query.packed != NULL)

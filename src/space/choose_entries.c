@@ -1,5 +1,5 @@
 /*
- * longest.c - chooses entry points far from others, and maintains the long ones; see space.h.
+ * choose_entries.c - chooses entry points far from others, and maintains the long ones.
  */
 #include "space/space.h"
 
