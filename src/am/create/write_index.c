@@ -364,8 +364,6 @@ write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomi
 	CHECK_FOR_INTERRUPTS();
 	nodes_end = Min((end * l->per_page + l->span - 1) / l->span, new->nodes);
 	grnnd_check_result_nodes(new, (uint32) Min(begin * l->per_page / l->span, nodes_end), (uint32) nodes_end);
-	if (new->built.moved != NULL)
-		grnnd_nodes_ahead(new, begin * l->per_page / l->span, nodes_end);
 	grnnd_writer_seek(w, new->plan.meta.first_node_block + (BlockNumber) begin);
 	for (uint64 i = begin; i < end; i++)
 		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));

@@ -137,11 +137,6 @@ extern PGDLLEXPORT void grnnd_check_result_rows(const uint32 *row_start, const u
 
 /* ---- write_index_pages.c ---- */
 
-/*
- * Requests from the disk the data of nodes [begin, end), if memory is short: lists, codes, and
- * vectors.  The vectors lie in a cell or two, in an order different from the nodes'.
- */
-extern void grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end);
 /* Forms page number `number` of the node area. */
 extern void grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page);
 extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);

@@ -7,36 +7,7 @@
 
 #include "am/create/write_index_impl.h"
 #include "am/index/index.h"
-#include "memory/memory.h"
 #include "store/codec.h"
-
-/*
- * Largest range of vectors that is requested at once.  The vectors of a larger cell are read page
- * by page as they are used.  70,000 rows of 1,024 floats in 200 MB of memory, a disk that reads 4
- * kB in 43 us: pages are written in 1.1 s, in 1.6 s without any request.
- */
-#define MOST_AHEAD ((uint64) 64 << 20)
-
-void
-grnnd_nodes_ahead(const GrnndNewIndex *new, uint64 begin, uint64 end)
-{
-	Size		row_bytes = new->vectors.row_bytes;
-	uint32		low = UINT32_MAX;
-	uint32		high = 0;
-
-	if (begin >= end)
-		return;
-	grn_prefetch_pages(new->built.ids + begin * new->layout.degree, (end - begin) * new->layout.degree * sizeof(uint32));
-	if (new->built.codes != NULL)
-		grn_prefetch_pages(new->built.codes + begin * new->layout.code_bytes, (end - begin) * new->layout.code_bytes);
-	for (uint64 i = begin; i < end; i++)
-	{
-		low = Min(low, new->built.moved[i]);
-		high = Max(high, new->built.moved[i]);
-	}
-	if ((uint64) (high - low + 1) * row_bytes <= MOST_AHEAD)
-		grn_prefetch_pages((const char *) new->vectors.base + low * row_bytes, (high - low + 1) * row_bytes);
-}
 
 /* ---- records ---- */
 
