@@ -74,7 +74,6 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 	return codes_due(meta, id) || grnnd_lists_due(meta, id);
 }
 
-/* Must be called often: handles a cancel, and fails if another session waits for our locks. */
 void
 grnnd_fit_check_interrupts(const Fit *f)
 {
@@ -114,10 +113,6 @@ grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec)
 	f->state = (GrnState) rec->state;
 }
 
-/*
- * Copies a node's row to f->x. Returns false if the record is no node, or is in a state that the
- * caller does not want.
- */
 bool
 grnnd_fit_visit(Fit *f, uint32 id, bool dead_too)
 {

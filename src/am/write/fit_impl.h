@@ -42,8 +42,8 @@ extern void grnnd_fit_check_interrupts(const Fit *f);
 /* A GrnVisitFn, arg a Fit: copies the row to f->x and its record's state to f->state. */
 extern void grnnd_fit_take_row(void *arg, const GrnRecord *rec, const void *vec);
 /*
- * Copies a node's row to f->x. Returns false if the record is no node, or is in a state that the
- * caller does not want.
+ * Copies a node's row to f->x. Returns false if the record is neither a live node nor, with
+ * dead_too, a dead node.
  */
 extern bool grnnd_fit_visit(Fit *f, uint32 id, bool dead_too);
 /* Steps 3 and 4 of fit_codes.c: waits for inserts, then gives all records their codes. */

@@ -53,7 +53,6 @@ probe_node(Fit *f, uint32 id, GrnJudgment *judgment)
 	grn_judge_neighbors(distances, estimates, n, judgment);
 }
 
-/* Returns whether the codec tells neighbors apart, as in builds. */
 bool
 grnnd_fit_judge_codes(Fit *f)
 {
