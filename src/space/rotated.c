@@ -7,6 +7,7 @@
  */
 #include "space/form.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -273,7 +274,7 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 	grn_rotate(u, n);
 	for (size_t j = 0; j < n; j++)
 		most = fabsf(u[j]) > most ? fabsf(u[j]) : most;
-	scale = most > 0 ? 127 / most : 0;
+	scale = most > 127 / FLT_MAX ? 127 / most : 0;
 	for (uint32_t i = 0; i < query->pieces; i++)
 	{
 		GrnCodePlanes *p = &query->planes[i];
@@ -287,12 +288,13 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 		for (size_t j = (size_t) i * GRN_MAX_CODE_BYTES * 8 / bits, b = 0; b < left && scale > 0; b++)
 			for (uint32_t k = 0; k < 8 && j < n; k += bits, j++)
 			{
-				int8_t		level = (int8_t) lrintf(u[j] * scale);
+				float		scaled = u[j] * scale;
+				int8_t		level = (int8_t) lrintf(scaled);
 
 				p->plane[k][b] = level;
 				sum += level;
-				norm2 += u[j] * u[j];
-				rounded += u[j] * (float) level;
+				norm2 += scaled * scaled;
+				rounded += scaled * (float) level;
 			}
 	}
 	/*
@@ -300,7 +302,7 @@ grn_rotated_query(uint32_t bits, const float *q, size_t n, void *out)
 	 * vectors along the query are exact.
 	 */
 	if (rounded > 0)
-		query->unit = (float) (norm2 / rounded);
+		query->unit = (float) (norm2 / rounded / scale);
 	query->offset = (float) sum * middle_of(bits);
 }
 

@@ -209,6 +209,41 @@ lengths_do_not_matter(void)
 	}
 }
 
+/* Inner products follow a query's length, also if its squares are no floats. */
+static void
+lengths_of_queries_do_not_matter(void)
+{
+	static const float scales[] = {1e-36f, 1e-30f, 1e-24f, 1e15f};
+	float		x[100];
+	float		q[100];
+	float		scaled[100];
+	uint8_t		stored[200];
+	void	   *query = malloc(grn_query_bytes(GRN_COMPARE_IP, GRN_FORM_ROTATED4, 100));
+
+	for (size_t i = 0; i < 100; i++)
+	{
+		x[i] = unit_normal();
+		q[i] = x[i] + unit_normal();
+	}
+	for (int f = 0; f < NFORMS; f++)
+		for (size_t s = 0; s < sizeof(scales) / sizeof(scales[0]); s++)
+		{
+			float		usual;
+			float		d;
+
+			(void) grn_form_store(rotated_forms[f], x, 100, stored);
+			for (size_t i = 0; i < 100; i++)
+				scaled[i] = q[i] * scales[s];
+			CHECK(grn_query_make(rotated_forms[f], q, 100, query), "%s", names[f]);
+			usual = grn_query_compare(GRN_COMPARE_IP, rotated_forms[f], query, stored, 100);
+			CHECK(grn_query_make(rotated_forms[f], scaled, 100, query), "%s", names[f]);
+			d = grn_query_compare(GRN_COMPARE_IP, rotated_forms[f], query, stored, 100);
+			CHECK(fabsf(d / scales[s] - usual) <= 0.01f * fabsf(usual), "%s %g: %g, %g", names[f], scales[s],
+				  d / scales[s], usual);
+		}
+	free(query);
+}
+
 /*
  * Estimates by a query made ready are those by floats, but for its bytes; they are right on
  * average, and the likely bound holds for nearly all.
@@ -475,6 +510,7 @@ main(void)
 	RUN(errors_are_strict_and_perpendicular);
 	RUN(turned_rows_are_as_far_apart);
 	RUN(lengths_do_not_matter);
+	RUN(lengths_of_queries_do_not_matter);
 	RUN(estimates_hold);
 	RUN(rounding_of_queries_is_across);
 	RUN(stored_errors_are_strict);
