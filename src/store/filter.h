@@ -87,7 +87,7 @@ typedef enum GrnBookOrder		/* on disk: never renumber */
 	GRN_BOOK_ORDERED = 1,
 	GRN_BOOK_RANKS = 2,			/* the book is ordered and gives ranks only, because it was fitted
 								 * after signatures had been written */
-	GRN_BOOK_ELEMENTS = 3		/* for arrays: keys are classes of elements without a list of rows */
+	GRN_BOOK_FORMER = 3			/* of an array, by an earlier version: not used */
 } GrnBookOrder;
 
 /* The book of a column, on disk. */

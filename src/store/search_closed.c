@@ -95,7 +95,7 @@ take_nearest(GrnSearch *s, Waiting *w, size_t wanted, Keys *heap)
 
 /*
  * Counts the waiting rows from index `from` as offered, and adds the near ones to `nearest`.  A
- * row of several elements may come with several lists; the set `noted` makes the row count once.
+ * row of several values may come with several lists; the set `noted` makes the row count once.
  */
 static void
 note_offered(GrnSearch *s, size_t from)

@@ -173,7 +173,7 @@ grn_sig_fit(GrnSigBook *book, bool ordered, int64_t *keys, uint32_t n)
 const char *
 grn_sig_check(const GrnSigBook *book)
 {
-	if (book->ordered > GRN_BOOK_ELEMENTS || book->count > (book->ordered ? GRN_SIG_CODES : MOST_FREQUENT))
+	if (book->ordered > GRN_BOOK_FORMER || book->count > (book->ordered ? GRN_SIG_CODES : MOST_FREQUENT))
 		return "impossible book of signatures";
 	for (uint32_t i = 1; i < book->count; i++)
 		if (book->keys[i - 1] >= book->keys[i])

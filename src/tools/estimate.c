@@ -226,8 +226,7 @@ sampled_form(Estimate *e)
 
 /*
  * Computes the space of filter columns: records of lists, pages, and bytes of ATTRS behind the
- * values.  All lists of a column are assumed to have equal lengths, and the elements of an array to
- * have as many lists as elements may have.
+ * values.  All lists of a column are assumed to have equal lengths.
  */
 static void
 add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)
@@ -241,12 +240,9 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 		meta.list_buckets = grnnd_list_buckets(layout, rows);
 	for (uint32 c = 0; c < e->attrs->n; c++)
 	{
-		double		n = e->attrs->attr[c].type->kind != GRNND_ATTR_ARRAY ? (double) rows
-			: grnnd_most_listed(layout, (double) rows);
-
 		grnnd_describe_attr(&e->attrs->attr[c], layout->sig_bytes, &meta.columns[c]);
-		for (uint32 i = 0; i < meta.list_buckets; i++)
-			grnnd_add_list(&lists, &meta, layout, c, (uint64) (n / meta.list_buckets), rows);
+		for (uint32 i = 0; i < meta.list_buckets && grnnd_has_list(&e->attrs->attr[c]); i++)
+			grnnd_add_list(&lists, layout, rows / meta.list_buckets, rows);
 	}
 	*records = grnnd_place_lists(layout, rows, &lists).end;
 	grnnd_place_filters(&meta, layout, 0);
@@ -282,7 +278,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 			 uint64 rows)
 {
 	Segments	s = {.memory_left = (uint64) maintenance_work_mem * 1024};
-	uint64		of_row = grnnd_row_bytes(b->attrs);
+	uint64		of_row = b->attrs->bytes;
 	uint64		chunk = grnnd_chunk_rows(b->row_bytes);
 	GrnBuildResult r = {.nodes = (uint32) rows, .degree = layout->degree,
 		.centered = grn_has_center(layout->form, rows)};

@@ -99,29 +99,6 @@ SELECT missing('fresh', 'v', '<->', (SELECT v FROM queries LIMIT 1));
 SELECT * FROM grnnd_check('fresh_idx', true);
 SELECT * FROM grnnd_check('fresh_cosine', true);
 
--- a fit that fails is no reason to end: its index expression may be of versions that nobody sees
-CREATE FUNCTION tags_of(i int) RETURNS int[] LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
-	IF current_setting('test.fails', true) <> '' THEN
-		RAISE 'no tags' USING ERRCODE = current_setting('test.fails');
-	END IF;
-	RETURN ARRAY[i % 7];
-END $$;
-CREATE TABLE fails (id int, v vector(32));
-CREATE INDEX fails_idx ON fails USING grnnd (v, tags_of(id));
-CREATE INDEX fails_other ON fails USING grnnd (v, id);
-INSERT INTO fails SELECT * FROM points(1, 400, 32, 1);
-DELETE FROM fails WHERE id % 4 = 0;
-SET test.fails = 'query_canceled';
-VACUUM (PARALLEL 0) fails;
-SET test.fails = 'division_by_zero';
-VACUUM (PARALLEL 0) fails;
-RESET test.fails;
-SELECT reltuples FROM pg_class WHERE oid = 'fails'::regclass;
-SELECT count(*) FROM grnnd_check('fails_idx', true);
-SELECT grnnd_fit('fails_idx');
-SELECT state, due FROM grnnd_codes('fails_idx');
-SELECT count(*) FROM grnnd_check('fails_idx', true);
-
 -- counted
 SELECT reltuples FROM pg_class WHERE oid = 'fresh_idx'::regclass;
 

@@ -215,11 +215,11 @@ fails($query, $corrupt, '.*the file is empty', 'empty: query');
 $node->safe_psql('postgres', 'REINDEX INDEX t_e');
 is($node->safe_psql('postgres', $query), 100, 'empty: REINDEX repairs');
 is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('t_e', true)"), 0, 'and leaves it sound');
-# a list that lacks its rows: the check reads the arrays of the table to find that
+# a list that lacks its rows
 $node->safe_psql('postgres', q(
-	CREATE TABLE tagged AS SELECT id, ARRAY[id % 2, 100 + id % 50] AS tags, e FROM t WHERE id > 0;
-	CREATE INDEX tagged_e ON tagged USING grnnd (e, tags)));
-is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('tagged_e', true)"), 0, 'lists of elements: sound');
+	CREATE TABLE tagged AS SELECT id, 100 + id % 50 AS tag, e FROM t WHERE id > 0;
+	CREATE INDEX tagged_e ON tagged USING grnnd (e, tag)));
+is($node->safe_psql('postgres', "SELECT count(*) FROM grnnd_check('tagged_e', true)"), 0, 'lists: sound');
 $path = path_of('tagged_e');
 $node->stop;
 $sound = slurp_file($path);
@@ -229,7 +229,7 @@ substr($sound, $meta->{list_block} * PAGE + PAYLOAD, length $empty) = $empty;
 write_file($sound);
 $node->start;
 like($node->safe_psql('postgres', "SELECT string_agg(DISTINCT problem, ', ') FROM grnnd_check('tagged_e', true)"),
-	qr/node is in no list of a value that it has/, 'lists of elements: lost');
+	qr/node is in no list of a value that it has/, 'lists: lost');
 $node->stop;
 # Every statement that meets a damaged index ends with an answer or XX002, soon.  All damaged copies of an index, with
 # its table, are written at once, over those of empty tables.

@@ -349,36 +349,19 @@ $node->safe_psql('d3', 'INSERT INTO i (v) SELECT v FROM points(2001, 2001, 32, 1
 ok($node->poll_query_until('d3', q(SELECT state = 'used' FROM grnnd_codes('i'))), 'then the third database has one');
 no_worker_is_left('which ends');
 
-# ---- a function that sleeps, and goes on when it is canceled ----
+# ---- the time limit of the database ----
 
-$node->safe_psql('postgres', q(
-	CREATE ROLE sleeper;
-	GRANT CREATE ON SCHEMA public TO sleeper;
-	SET ROLE sleeper;
-	CREATE FUNCTION sleeps(a int[]) RETURNS int[] LANGUAGE plpgsql IMMUTABLE AS $$
-	BEGIN
-		-- no session's, but a worker's
-		IF current_setting('application_name') = '' THEN PERFORM pg_sleep(3600); END IF;
-		RETURN a;
-	EXCEPTION WHEN query_canceled THEN
-		RETURN public.sleeps(a);
-	END $$;
-	CREATE TABLE sl (id serial, v vector(32), a int[]);
-	-- (a fit of lists reads arrays from the table)
-	CREATE INDEX sl_v ON sl USING grnnd (v, (sleeps(a)))));
 $log = -s $node->logfile;
-$node->safe_psql('postgres', q(ALTER DATABASE postgres SET statement_timeout = '5s'; SET ROLE sleeper;
-	INSERT INTO sl (v, a) SELECT v, ARRAY[id % 7] FROM points(1, 1100, 32, 1)));
-ok($node->poll_query_until('postgres', q(SELECT state = 'used' FROM grnnd_codes('sl'))), 'codes are there, lists are due');
-no_worker_is_left('the first worker ends');
-$node->safe_psql('postgres', 'SET ROLE sleeper; INSERT INTO sl (v, a) SELECT v, ARRAY[1] FROM points(2001, 2001, 32, 1)');
-ok($node->poll_query_until('postgres', q(SELECT count(*) = 1 FROM pg_stat_activity
-	WHERE backend_type = 'grnnd fit' AND wait_event = 'PgSleep')), 'a worker has begun');
-no_worker_is_left('it ends');
-# (on a slow machine before it comes to that function)
-like(substr(slurp_file($node->logfile), $log), qr/FATAL:  terminating background worker "grnnd fit"|ERROR:  canceling statement due to statement timeout/,
-	'by the limit of the database');
-$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET statement_timeout');
+$ENV{PGOPTIONS} = '-c statement_timeout=0';
+$node->safe_psql('postgres', "ALTER DATABASE postgres SET statement_timeout = '2s'");
+my $slow = stop_workers('postgres');
+$node->safe_psql('postgres', "CREATE TABLE sl (id serial, v vector(32)); CREATE INDEX sl_v ON sl USING grnnd (v); INSERT INTO sl $load");
+one_stopped();
+no_worker_is_left('a worker that takes too long ends');
+ok(logged($log, 'ERROR:  canceling statement due to statement timeout'), 'by the limit of the database');
+$slow->{run}->kill_kill;
+$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET statement_timeout; ALTER DATABASE postgres RESET grnnd.test_point');
+delete $ENV{PGOPTIONS};
 
 # ---- a damaged index stops no other ----
 

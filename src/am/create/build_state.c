@@ -21,7 +21,7 @@
 #define RESULT_BYTES_PER_ROW 768
 /*
  * Bytes a row and filter column: in ATTRS a signature and the rank of a list's entry, in LISTS the
- * entry's node, places and part of a group.  For arrays each element has a list entry of its own.
+ * entry's node, places and part of a group.
  */
 #define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint32))
 #define LIST_BYTES_PER_COLUMN 128
@@ -163,15 +163,11 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 	max[GRN_SEG_LISTS] = 0;
 	if (build->attrs != NULL && build->attrs->bytes > 0)
 	{
-		uint32		elements = build->attrs->element_bytes / sizeof(uint16);
-
-		max[GRN_SEG_ATTRS] = segment_bytes(build, grnnd_row_bytes(build->attrs) +
-										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN +
-										   elements * sizeof(uint32));
+		max[GRN_SEG_ATTRS] = segment_bytes(build, build->attrs->bytes +
+										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN);
 		/* (rows without codes have no lists) */
 		if (build->spec.sig_bytes > 0)
-			max[GRN_SEG_LISTS] = segment_bytes(build, build->spec.sig_bytes * LIST_BYTES_PER_COLUMN +
-											   elements * sizeof(uint32));
+			max[GRN_SEG_LISTS] = segment_bytes(build, build->spec.sig_bytes * LIST_BYTES_PER_COLUMN);
 	}
 	max[GRN_SEG_ORDER] = segment_bytes(build, sizeof(uint32));
 	max[GRN_SEG_RESULT] = segment_bytes(build, RESULT_BYTES_PER_ROW + build->spec.near.k * sizeof(GrnNear));

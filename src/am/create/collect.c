@@ -55,7 +55,7 @@ typedef struct CollectShared
 	uint32		dim;
 	uint32		column_dim;
 	uint32		row_bytes;
-	uint32		attr_bytes;		/* grnnd_row_bytes() */
+	uint32		attr_bytes;
 	uint32		chunk_rows;
 	pg_atomic_uint64 next_row;	/* first row that is not claimed */
 	pg_atomic_uint64 capacity;	/* rows that fit the segments */
@@ -109,7 +109,7 @@ init_shared(CollectShared *shared, const GrnndBuild *build, int nparticipants)
 	shared->dim = build->dim;
 	shared->column_dim = build->column_dim;
 	shared->row_bytes = build->row_bytes;
-	shared->attr_bytes = grnnd_row_bytes(build->attrs);
+	shared->attr_bytes = build->attrs->bytes;
 	shared->chunk_rows = grnnd_chunk_rows(build->row_bytes);
 	/* Memory is allocated chunk by chunk.  A smaller chunk suffices for few rows. */
 	if (nparticipants == 1)
@@ -270,7 +270,6 @@ collect_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		uint8	   *attrs = (uint8 *) c->map->base[GRN_SEG_ATTRS] + c->at * c->shared->attr_bytes;
 
 		grnnd_form_attrs(c->attrs, values, isnull, attrs);
-		grnnd_form_elements(c->attrs, values, isnull, attrs + c->attrs->bytes);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(c->values);
 	}

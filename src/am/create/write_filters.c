@@ -26,33 +26,18 @@
 
 /* ---- books ---- */
 
-/* Fits the book of a column, and removes from rows [nrows] elements of arrays that get no list. */
 static void
 fit_book(GrnndNewIndex *new, uint32 column, uint64 nrows)
 {
-	const GrnndAttr *attr = &new->columns->attr[column];
-	bool		array = attr->type->kind == GRNND_ATTR_ARRAY;
-	uint64		sampled = array ? nrows : Min(nrows, GRNND_BOOK_ROWS);
-	Size		behind = new->columns->bytes;
+	uint64		sampled = Min(nrows, GRNND_BOOK_ROWS);
 	GrnndBookSample *sample = palloc0(sizeof(GrnndBookSample));
-	bool	   *listed = palloc(GRNND_CLASSES * sizeof(bool));
 
 	for (uint64 i = 0; i < sampled; i++)
 	{
-		const uint8 *row = grnnd_row_attrs(new, (uint32) (i * nrows / sampled));
-
 		CHECK_FOR_INTERRUPTS();
-		grnnd_sample_row(new->columns, column, row, row + behind, sample);
+		grnnd_sample_row(new->columns, column, grnnd_row_attrs(new, (uint32) (i * nrows / sampled)), sample);
 	}
-	grnnd_fit_book(attr, &new->layout, sample, false, &new->filters.books[column]);
-	if (array)
-		grnnd_listed_classes(&new->filters.books[column], listed);
-	for (uint64 i = 0; i < nrows && array; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		grnnd_keep_elements(attr, listed, grnnd_row_attrs(new, (uint32) i) + behind);
-	}
-	pfree(listed);
+	grnnd_fit_book(&new->columns->attr[column], sample, false, &new->filters.books[column]);
 	pfree(sample);
 }
 
@@ -89,7 +74,7 @@ sign_node(GrnndNewIndex *new, uint32 node)
 static void
 prefetch_row(const GrnndNewIndex *new, uint32 row)
 {
-	grnnd_touch_bytes((const char *) grnnd_row_attrs(new, row), (uint32) grnnd_row_bytes(new->columns));
+	grnnd_touch_bytes((const char *) grnnd_row_attrs(new, row), new->columns->bytes);
 }
 
 /*
@@ -126,28 +111,27 @@ sort_share(GrnndNewIndex *new, uint32 share, bool place)
 			sign_node(new, node);
 		for (uint32 c = 0; new->plan.filters.nbuckets > 0 && c < new->columns->n; c++)
 		{
-			GrnndRowRanks r;
+			uint32		before = 0;
+			uint32		end = grnnd_has_list(&new->columns->attr[c]) ? new->built.row_start[node + 1] : begin;
 
-			r.n = 0;
-			for (uint32 i = begin; i < new->built.row_start[node + 1]; i++)
+			for (uint32 i = begin; i < end; i++)
 			{
-				const uint8 *values = grnnd_row_attrs(new, new->built.rows[i]);
+				uint32		rank = grnnd_attr_rank(new->columns, new->filters.books, c,
+												   grnnd_row_attrs(new, new->built.rows[i]));
+				uint32		bucket = grnnd_list_bucket(&new->plan.meta, c, rank);
 
-				if (!grnnd_next_ranks(new->columns, new->filters.books, c, values, values + new->columns->bytes, &r))
+				/* A node that is in a list twice does no harm. */
+				if (i > begin && rank == before)
 					continue;
-				for (uint32 k = 0; k < r.n; k++)
+				before = rank;
+				if (place)
 				{
-					uint32		bucket = grnnd_list_bucket(&new->plan.meta, c, r.ranks[k]);
+					uint64		row = new->filters.buckets[bucket].row + at[bucket];
 
-					if (place)
-					{
-						uint64		row = new->filters.buckets[bucket].row + at[bucket];
-
-						new->filters.lists.nodes[row] = node;
-						new->filters.ranks[row] = r.ranks[k];
-					}
-					at[bucket]++;
+					new->filters.lists.nodes[row] = node;
+					new->filters.ranks[row] = rank;
 				}
+				at[bucket]++;
 			}
 		}
 	}
@@ -194,13 +178,13 @@ plan_array(GrnndMapping *map, uint64 *end, uint64 count, uint64 size)
 }
 
 void
-grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l, uint32 column, uint64 n, uint64 nodes)
+grnnd_add_list(GrnndListSizes *all, const GrnLayout *l, uint64 n, uint64 nodes)
 {
 	uint64		room = grn_list_rows(l);
 	uint32		group_room = grnnd_group_room(l);
 
 	all->rows += n;
-	if (grnnd_has_groups(l, meta->columns[column].kind, n, nodes))
+	if (grnnd_has_groups(l, n, nodes))
 	{
 		uint32		groups = grn_groups((uint32) n, group_room);
 
@@ -247,7 +231,7 @@ grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map)
 		if (b == p->nbuckets)
 			break;
 		n = begin_shares(new, b);
-		grnnd_add_list(&all, &new->plan.meta, l, b / new->plan.meta.list_buckets, n, new->nodes);
+		grnnd_add_list(&all, l, n, new->nodes);
 		grnnd_check_records(grnnd_place_lists(l, new->plan.records, &all).end);
 	}
 	places = grnnd_place_lists(l, new->plan.records, &all);
@@ -282,7 +266,7 @@ grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map)
 
 	if (new->layout.sig_bytes == 0)
 		return;
-	p->end = nrows * grnnd_row_bytes(new->columns);
+	p->end = nrows * new->columns->bytes;
 	p->off_books = plan_array(map, &p->end, new->columns->n, sizeof(GrnSigBook));
 	p->off_sigs = plan_array(map, &p->end, new->nodes, new->layout.sig_bytes);
 	/* Without codes signatures and lists are of no use, and a later fit will know more rows. */

@@ -91,7 +91,7 @@ typedef struct GrnndNewIndex
 	/* Arrays in the mapping: */
 	GrnResultArrays built;		/* codes, factors, codec: NULL if the index has no codes */
 	const uint64 *tids;			/* [rows], packed */
-	uint8	   *attrs;			/* [rows][grnnd_row_bytes()] */
+	uint8	   *attrs;			/* [rows][columns->bytes] */
 	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
 	const GrnndAttrs *columns;
 	GrnndFilters filters;
@@ -101,11 +101,11 @@ typedef struct GrnndNewIndex
 	uint64		scratch_id;		/* id of the record in scratch */
 } GrnndNewIndex;
 
-/* The values of a row; the elements of the row's arrays follow the values. */
+/* The values of a row. */
 static inline uint8 *
 grnnd_row_attrs(const GrnndNewIndex *new, uint32 row)
 {
-	return new->attrs + (uint64) row * grnnd_row_bytes(new->columns);
+	return new->attrs + (uint64) row * new->columns->bytes;
 }
 
 /* ---- write_index.c ---- */
@@ -170,8 +170,7 @@ typedef struct GrnndListSizes
 } GrnndListSizes;
 
 /* Adds the list of a column's bucket with n rows. */
-extern PGDLLEXPORT void grnnd_add_list(GrnndListSizes *all, const GrnndMeta *meta, const GrnLayout *l,
-									   uint32 column, uint64 n, uint64 nodes);
+extern PGDLLEXPORT void grnnd_add_list(GrnndListSizes *all, const GrnLayout *l, uint64 n, uint64 nodes);
 
 /*
  * The ids of the first records of lists, behind `records` earlier records, and the id behind the

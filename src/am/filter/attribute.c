@@ -139,14 +139,25 @@ hash_key(const GrnndAttr *attr, Datum value, Oid type)
 	return (int32) DatumGetUInt32(FunctionCall1Coll(attr->hash, attr->collation, value));
 }
 
+/* Each element but NULL sets the bit that its hash chooses. */
 static int64
-array_key(const GrnndAttr *attr, Datum value, Oid type)
+array_key(const GrnndAttr *attr, Datum array, Oid type)
 {
-	int64		key;
-	uint32		n;
+	ArrayType  *elements = DatumGetArrayTypeP(array);
+	Datum	   *values;
+	bool	   *isnull;
+	uint64		bits = 0;
+	int			n;
 
-	(void) grnnd_element_classes(attr, value, &n, &key);
-	return key;
+	deconstruct_array(elements, ARR_ELEMTYPE(elements), attr->length, attr->by_value,
+					  attr->align, &values, &isnull, &n);
+	for (int i = 0; i < n; i++)
+		if (!isnull[i])
+			bits |= UINT64CONST(1) << DatumGetUInt32(FunctionCall1Coll(attr->hash, attr->collation,
+																	   values[i])) % 64;
+	pfree(values);
+	pfree(isnull);
+	return (int64) bits;
 }
 
 /* ---- types ---- */
@@ -267,11 +278,6 @@ grnnd_make_attrs(const GrnndAttrSource *sources, uint32 n)
 			a->hash = hash_function(&sources[i], a);
 		a->offset = (uint16) attrs->bytes;
 		attrs->bytes += a->type->width;
-		if (a->type->kind == GRNND_ATTR_ARRAY)
-		{
-			a->elements = (uint16) attrs->element_bytes;
-			attrs->element_bytes += sizeof(GrnndElements);
-		}
 	}
 	return attrs;
 }
@@ -459,5 +465,28 @@ grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const uint8 *values
 			sig[i] = sign_array(key);
 		else
 			sig[i] = grn_sig_byte(&books[i], key);
+	}
+}
+
+/* ---- books ---- */
+
+void
+grnnd_sample_row(const GrnndAttrs *attrs, uint32 column, const uint8 *values, GrnndBookSample *s)
+{
+	s->nkeys += s->nkeys < GRNND_BOOK_ROWS && grnnd_attr_key(attrs, column, values, &s->keys[s->nkeys]);
+}
+
+void
+grnnd_fit_book(const GrnndAttr *attr, GrnndBookSample *s, bool ranks, GrnSigBook *book)
+{
+	bool		ordered = attr->type->kind == GRNND_ATTR_ORDER;
+
+	if (!grnnd_has_list(attr))
+		return;
+	if (!ranks || (ordered && !(book->ordered == GRN_BOOK_ORDERED && book->count > 0)))
+	{
+		grn_sig_fit(book, ordered, s->keys, s->nkeys);
+		if (ranks)
+			book->ordered = GRN_BOOK_RANKS;
 	}
 }

@@ -7,10 +7,6 @@
  * hash of a value of a hashed column.  The key of an array is a set of bits, in which each
  * element sets one bit by its hash.  If keys are not exact, different values may have equal
  * keys, and the executor tests the rows again.
- *
- * The classes of an array's elements decide which lists (lists.c) a row is in.  Records do
- * not keep classes.  A build carries classes behind the values, and inserts and fits compute
- * classes from the table.
  */
 #ifndef GRNND_ATTRIBUTE_H
 #define GRNND_ATTRIBUTE_H
@@ -69,8 +65,7 @@ struct GrnndAttr
 	Oid			collation;
 	FmgrInfo   *hash;			/* for a hashed column, or for an array's elements; otherwise NULL */
 	uint16		offset;			/* offset of the value in a TID's bytes */
-	/* for arrays: */
-	uint16		elements;		/* offset in a row's elements (GrnndAttrs.element_bytes) */
+	/* elements of an array: */
 	int16		length;
 	bool		by_value;
 	char		align;
@@ -81,15 +76,17 @@ typedef struct GrnndAttrs
 {
 	uint32		n;
 	uint32		bytes;			/* bytes of a TID's values, <= GRN_MAX_ATTR_BYTES; 0 if n is 0 */
-	uint32		element_bytes;	/* bytes of a row's GrnndElements, one for each array; 0: no arrays */
 	GrnndAttr	attr[FLEXIBLE_ARRAY_MEMBER];
 } GrnndAttrs;
 
-/* Returns the bytes of values and elements that a build carries for a row. */
-static inline uint32
-grnnd_row_bytes(const GrnndAttrs *attrs)
+/*
+ * Has the column a list of rows for each value?  An array has none: a GIN index finds rare
+ * elements, and a search finds frequent ones by signatures.
+ */
+static inline bool
+grnnd_has_list(const GrnndAttr *attr)
 {
-	return attrs->bytes + attrs->element_bytes;
+	return attr->type->kind != GRNND_ATTR_ARRAY;
 }
 
 /*
@@ -172,110 +169,20 @@ grnnd_is_ranked(const GrnSigBook *book)
 extern void grnnd_sign(const GrnndAttrs *attrs, const GrnSigBook *books, const uint8 *values,
 					   uint8 *sig);
 
-/* ---- element.c ---- */
-
-#define GRNND_CLASSES 65536
-/*
- * Rows with more elements are in one list, the list of GRNND_MANY_RANK.  10,000 sentences, 24
- * elements of 256 a row, a filter on one: 451 and 406 pages at ef 40 and 100, with half 452 and 489
- * by an index 5% smaller, the same with twice.
- */
-#define GRNND_MOST_ELEMENTS 32
-#define GRNND_MANY_RANK 0
-
-/* The elements of an array, without NULL elements.  The struct may be at any address. */
-typedef struct GrnndElements
-{
-	uint16		n;				/* GRNND_MOST_ELEMENTS + 1: more elements, which are not kept */
-	uint16		classes[GRNND_MOST_ELEMENTS];	/* [n] ascending, without repetition */
-} GrnndElements;
-
-/* Returns the classes of an array's elements, palloc'd, ascending, distinct, and its key. */
-extern uint16 *grnnd_element_classes(const GrnndAttr *attr, Datum array, uint32 *nclasses,
-									 int64 *key);
-/* Writes the elements of an index row's arrays to elements [attrs->element_bytes]. */
-extern void grnnd_form_elements(const GrnndAttrs *attrs, const Datum *values, const bool *isnull,
-								uint8 *elements);
-/* Add the elements of one array, or mark that the row has more than GRNND_MOST_ELEMENTS. */
-extern void grnnd_add_elements(const GrnndAttr *attr, Datum array, uint8 *elements);
-extern void grnnd_set_many_elements(const GrnndAttr *attr, uint8 *elements);
-/* Returns the rank of a class in *rank.  Returns false if the class has no list. */
-extern bool grnnd_class_rank(const GrnSigBook *book, uint16 class, uint32 *rank);
-/*
- * Writes the ranks of the lists that a row is in by its value of a column.  Returns their
- * number, at most GRNND_MOST_ELEMENTS.  elements may be NULL: the lists of an array's elements
- * are then left out.
- */
-extern uint32 grnnd_list_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
-							   const uint8 *values, const uint8 *elements, uint32 *ranks);
-/*
- * Tells which lists a row may be in if the row's elements are unknown.  0: the row can only be
- * in the list of *rank.  Otherwise returns the bits of an array's elements, which exclude the
- * lists of some ranks (grnnd_bits_allow()).
- */
-extern uint64 grnnd_listed_bits(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
-								const uint8 *values, uint32 *rank);
-extern bool grnnd_bits_allow(uint64 bits, uint32 rank);
-/* Adds a row's elements to counts [GRNND_CLASSES]. */
-extern void grnnd_count_elements(const GrnndAttr *attr, const uint8 *elements, uint32 *counts);
-/*
- * grnnd_keep_elements() drops the elements without a list.  grnnd_listed_classes() computes
- * listed [GRNND_CLASSES], true for classes with a list.
- */
-extern void grnnd_listed_classes(const GrnSigBook *book, bool *listed);
-extern void grnnd_keep_elements(const GrnndAttr *attr, const bool *listed, uint8 *elements);
-/*
- * Returns the most rows that the lists of an array column have, for a table of `rows` rows: the
- * column makes the index at most 10% larger, or has one list row for each row of the table.  A
- * record of a list takes as many bytes as a node's record.  20,000 sentences, image patches and
- * SIFT rows with three elements of 50 each, an element of a fifth of the rows, recall at ef 40:
- * half makes the index 1 to 1.5% smaller, takes 1.4 to 1.8 times the visits and twice the time,
- * and loses .006 to .01.
- */
-#define GRNND_ELEMENT_LISTS 0.09
-static inline double
-grnnd_most_listed(const GrnLayout *l, double rows)
-{
-	return rows * Max(GRNND_ELEMENT_LISTS * grn_list_rows(l), 1);
-}
-
-/* Fits the book of an array column to the counts of the classes among `rows` rows. */
-extern void grnnd_fit_elements(GrnSigBook *book, const GrnLayout *l, const uint32 *counts, uint64 rows);
-
-/* ---- list_make.c ---- */
-
 /* What the book of a column is fitted to; all zeroes at first. */
 typedef struct GrnndBookSample
 {
-	uint64		rows;
 	uint32		nkeys;
-	int64		keys[GRNND_BOOK_ROWS];	/* values, as many as there is room for, of a column of no
-										 * arrays */
-	uint32		elements[GRNND_CLASSES];	/* number of rows with an element of each class */
+	int64		keys[GRNND_BOOK_ROWS];	/* values, as many as there is room for */
 } GrnndBookSample;
 
-/* Takes a row.  elements may be NULL if they are not known. */
-extern void grnnd_sample_row(const GrnndAttrs *attrs, uint32 column, const uint8 *values, const uint8 *elements,
-							 GrnndBookSample *s);
+/* Takes a row. */
+extern void grnnd_sample_row(const GrnndAttrs *attrs, uint32 column, const uint8 *values, GrnndBookSample *s);
 /*
  * Fits the book of a column.  ranks: signatures exist and never change, so a book on which they
  * depend stays, and another one of values serves ranks alone.
  */
-extern void grnnd_fit_book(const GrnndAttr *attr, const GrnLayout *l, GrnndBookSample *s, bool ranks, GrnSigBook *book);
-
-/* The ranks of a row of a node by a column. */
-typedef struct GrnndRowRanks
-{
-	uint32		n;				/* before a node's first row: 0 */
-	uint32		ranks[GRNND_MOST_ELEMENTS];
-} GrnndRowRanks;
-
-/*
- * Replaces r by the ranks of the node's next row (grnnd_list_ranks()).  Returns false if they are
- * the same, as of most rows of a node.  A node that is in a list twice does no harm.
- */
-extern bool grnnd_next_ranks(const GrnndAttrs *attrs, const GrnSigBook *books, uint32 column,
-							 const uint8 *values, const uint8 *elements, GrnndRowRanks *r);
+extern void grnnd_fit_book(const GrnndAttr *attr, GrnndBookSample *s, bool ranks, GrnSigBook *book);
 
 /* ---- filter.c ---- */
 
@@ -307,22 +214,15 @@ typedef struct GrnndRanks
 } GrnndRanks;
 
 /*
- * Returns the number of choices of lists for a test.  A row whose array contains several
- * elements is in the list of each element, so any of these lists serves.
- */
-extern uint32 grnnd_filter_choices(const GrnndFilter *filter, uint32 i);
-/*
  * Writes the ranges of ranks that test i allows (for a range: all range tests of the column
  * together), ascending and disjoint, and the column.  Returns their number, at most `most`.
- * Returns 0 if there are more, or if the kind of test allows no ranks, or if an element has no
- * list.
+ * Returns 0 if there are more, if the kind of test allows no ranks, or if the column has no lists.
  */
-extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *column,
+extern uint32 grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column,
 								 GrnndRanks *ranks, uint32 most);
 /*
  * Whether the ranks from grnnd_filter_ranks() exclude all rows that signatures of the column
- * exclude.  False for arrays, whose signature also has the remaining elements, and if the
- * column has a test that is not a range beside test i.
+ * exclude.  False if the column has a test that is not a range beside test i.
  */
 extern bool grnnd_ranks_cover(const GrnndFilter *filter, uint32 i);
 

@@ -10,12 +10,6 @@
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 
-/*
- * The most elements of a test whose lists are compared.  Each comparison reads a page of the
- * directory.  Half and twice change no visit (elements of 20,000 sentences and image patches).
- */
-#define MOST_CHOICES 8
-
 typedef enum TestKind
 {
 	TEST_RANGE,
@@ -35,8 +29,6 @@ typedef struct GrnndTest
 	int64	   *keys;			/* [nkeys] for a list: ascending */
 	uint32		nkeys;
 	int64		bits;			/* for overlaps and contains: bits of the elements */
-	uint16	   *classes;		/* classes of the elements, [nclasses] */
-	uint32		nclasses;
 } Test;
 
 static bool
@@ -146,9 +138,9 @@ set_list(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 static bool
 set_elements(Test *t, const GrnndAttr *attr, const ScanKeyData *key)
 {
-	t->classes = grnnd_element_classes(attr, key->sk_argument, &t->nclasses, &t->bits);
+	t->bits = attr->type->key(attr, key->sk_argument, attr->input);
 	t->kind = key->sk_strategy == GRNND_OVERLAP_STRATEGY ? TEST_OVERLAPS : TEST_CONTAINS;
-	return t->nclasses > 0 || t->kind == TEST_CONTAINS;
+	return t->bits != 0 || t->kind == TEST_CONTAINS;
 }
 
 /* Adds the signature bytes of arrays that may pass the test. */
@@ -325,37 +317,8 @@ sort_ranks(GrnndRanks *ranks, uint32 n)
 	return kept;
 }
 
-/*
- * Finds the lists of an array's elements: for @> the list of one element, for && the lists of all
- * elements.  Rows with too many elements are not in these lists, so GRNND_MANY_RANK is added.
- */
-static uint32
-element_ranks(const Test *t, const GrnSigBook *book, uint32 choice, GrnndRanks *ranks, uint32 most)
-{
-	uint32		first = t->kind == TEST_CONTAINS ? choice : 0;
-	uint32		end = t->kind == TEST_CONTAINS ? Min(choice + 1, t->nclasses) : t->nclasses;
-	uint32		n = 0;
-
-	if (book->ordered != GRN_BOOK_ELEMENTS || first >= end || end - first >= most)
-		return 0;
-	ranks[n++].least = GRNND_MANY_RANK;
-	for (uint32 i = first; i < end; i++)
-		if (!grnnd_class_rank(book, t->classes[i], &ranks[n++].least))
-			return 0;
-	return n;
-}
-
 uint32
-grnnd_filter_choices(const GrnndFilter *filter, uint32 i)
-{
-	const Test *t = &filter->tests[i];
-
-	return t->kind == TEST_CONTAINS ? Min(t->nclasses, MOST_CHOICES) : 1;
-}
-
-uint32
-grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *column,
-				   GrnndRanks *ranks, uint32 most)
+grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 *column, GrnndRanks *ranks, uint32 most)
 {
 	const Test *t = &filter->tests[i];
 	const GrnSigBook *book = &filter->books[t->column];
@@ -364,9 +327,9 @@ grnnd_filter_ranks(const GrnndFilter *filter, uint32 i, uint32 choice, uint32 *c
 	uint32		n = 0;
 
 	*column = t->column;
-	if (t->kind == TEST_OVERLAPS || t->kind == TEST_CONTAINS)
-		n = element_ranks(t, book, choice, ranks, most);
-	else if (t->kind == TEST_NULL)
+	if (!grnnd_has_list(&filter->attrs->attr[t->column]))
+		return 0;
+	if (t->kind == TEST_NULL)
 		ranks[n++].least = grnnd_key_rank(book, true, 0);
 	else if (t->kind == TEST_LIST && t->nkeys <= most)
 		for (; n < t->nkeys; n++)
@@ -398,5 +361,5 @@ grnnd_ranks_cover(const GrnndFilter *filter, uint32 i)
 		if (j != i && filter->tests[j].column == t->column &&
 			(t->kind != TEST_RANGE || filter->tests[j].kind != TEST_RANGE))
 			return false;
-	return t->kind != TEST_OVERLAPS && t->kind != TEST_CONTAINS;
+	return true;
 }

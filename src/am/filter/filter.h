@@ -1,5 +1,5 @@
 /*
- * filter.h - filter columns on pages: lists of values, samples, costs, and elements of arrays.
+ * filter.h - filter columns on pages: lists of values, samples, and costs.
  */
 #ifndef GRNND_FILTER_H
 #define GRNND_FILTER_H
@@ -7,8 +7,6 @@
 #include "postgres.h"
 
 #include <math.h>
-
-#include "utils/snapshot.h"
 
 #include "am/grnnd.h"
 #include "am/index/page_store.h"
@@ -35,10 +33,6 @@
  * frees empty groups.  If that vacuum is interrupted, the guide may still name a freed group.  So
  * a record belongs to a group only if it has GRN_GROUP and the list's bucket.
  *
- * An array has a list for each of its elements, or rather for each class of elements, except for
- * elements that many rows have (element.c).  Rows with more than GRNND_MOST_ELEMENTS elements
- * share one list, bucket 0 of the column.
- *
  * A row of a list may be stale: its node may have lost the value, or the slot may hold another
  * node.  So readers must visit the node to check the value.
  */
@@ -63,8 +57,7 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 
 /*
  * Does the list of a bucket have groups?  A list of few records has none, because a search would
- * read nearly all of 100 groups.  Lists of arrays' elements have none either: an insert checks
- * whether a list has its row already, and would have to read all groups.
+ * read nearly all of 100 groups.
  *
  * If more than half of the rows pass, searches use the graph, and grouping so many rows would slow
  * the build down.  60,000 rows of which 30% pass, ef 40, with a quarter and a half: SIFT .983 and
@@ -79,10 +72,9 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 #endif
 #define GRNND_MOST_GROUPED 2
 static inline bool
-grnnd_has_groups(const GrnLayout *l, uint8 kind, uint64 rows, uint64 nodes)
+grnnd_has_groups(const GrnLayout *l, uint64 rows, uint64 nodes)
 {
-	return rows >= (uint64) GRNND_LEAST_GROUPS * grn_list_rows(l) && rows <= nodes / GRNND_MOST_GROUPED &&
-		kind != GRNND_ATTR_ARRAY;
+	return rows >= (uint64) GRNND_LEAST_GROUPS * grn_list_rows(l) && rows <= nodes / GRNND_MOST_GROUPED;
 }
 
 /* Number of records in a group, a page's records, and room for rows in a group. */
@@ -176,12 +168,6 @@ extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
 
 /* Initializes an empty record of a bucket.  flags: 0 for its chain; GRN_GROUP; GRN_GUIDE. */
 extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
-/*
- * Is the row in one of the first records of a bucket's chain?  In a long chain the result may be
- * wrongly false.  The list then has the row twice, until vacuum removes a row of the node.
- */
-extern bool grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket,
-						   const GrnListRow *row);
 /* Adds n rows to a bucket's chain. */
 extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *rows, uint32 n);
@@ -252,8 +238,8 @@ typedef struct GrnndListWork
 extern GrnndListWork grnnd_list_work(const GrnndIndex *ix, GrnndListSize size, uint32 pieces, double ef);
 /* The cost of a visit by a list. */
 extern double grnnd_list_visit_cost(const GrnLayout *l);
-/* The size of the list of a value with n rows, as a build makes lists; of an array, of several. */
-extern GrnndListSize grnnd_size_of_list(const GrnndIndex *ix, GrnndAttrKind kind, double n, double rows);
+/* The size of the list of a value with n rows, or of several lists, as a build makes lists. */
+extern GrnndListSize grnnd_size_of_list(const GrnndIndex *ix, bool several, double n, double rows);
 
 /*
  * sample.c: rows of the index drawn at random, with code and signature.  The sample gives an
@@ -321,29 +307,5 @@ extern void grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix);
 
 /* Copies codes from the records of the sample's nodes, after a fit has given the index codes. */
 extern void grnnd_encode_sample(Relation index, const GrnndIndex *ix);
-
-/*
- * row_elements.c: reads the elements of arrays from rows of the table.  Records keep only 64 bits
- * of an array, which do not determine the lists of its row.
- */
-
-typedef struct GrnndRowElements GrnndRowElements;
-
-/*
- * Opens the table of an index for reading arrays.  Returns NULL if no filter column is an array.
- * Index expressions run with the current user's privileges.  snapshot: selects the rows; NULL:
- * reads all versions of a TID, dead ones too, and combines their elements; an array stored outside
- * its row then counts as having many elements.
- */
-extern GrnndRowElements *grnnd_elements_begin(Relation index, const GrnndAttrs *attrs,
-											  Snapshot snapshot);
-/*
- * Reads the elements of the row with a packed TID [GRN_TID_BYTES].  values: the record's values
- * beside the TID.  The result is valid until the next call; NULL: the row does not exist.
- */
-extern const uint8 *grnnd_read_elements(GrnndRowElements *r, const uint8 *tid,
-										const uint8 *values);
-/* Closes the table.  r may be NULL. */
-extern void grnnd_elements_end(GrnndRowElements *r);
 
 #endif							/* GRNND_FILTER_H */

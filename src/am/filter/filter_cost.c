@@ -158,12 +158,12 @@ grnnd_list_visit_cost(const GrnLayout *l)
 }
 
 GrnndListSize
-grnnd_size_of_list(const GrnndIndex *ix, GrnndAttrKind kind, double n, double rows)
+grnnd_size_of_list(const GrnndIndex *ix, bool several, double n, double rows)
 {
 	const GrnLayout *l = &ix->layout;
 	GrnndListSize size = {0, 0};
 
-	if (grnnd_has_groups(l, kind, (uint64) n, (uint64) rows))
+	if (!several && grnnd_has_groups(l, (uint64) n, (uint64) rows))
 		size.groups = grn_groups((uint32) n, grnnd_group_room(l));
 	else
 		size.records = (uint64) ceil(n / grn_list_rows(l));

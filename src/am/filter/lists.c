@@ -35,12 +35,6 @@
  */
 #define MOST_STEPS 8
 /*
- * Maximum number of records searched for a row before the row is added to a list that may have it.
- * 5,500 copies of 20,000 sentences, each with three elements: the same bytes with half and twice,
- * twice the bytes without the search.
- */
-#define MOST_SOUGHT 256
-/*
  * Buckets of a column for lists that a later fit makes: enough for a million rows, five pages
  * each.  Half and twice change an index of 6,000 sentences by .1 and .2%, and no visit.
  */
@@ -49,12 +43,7 @@
 uint32
 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank)
 {
-	uint32		first = column * meta->list_buckets;
-
-	if (meta->columns[column].kind != GRNND_ATTR_ARRAY)
-		return first + (uint32) ((uint64) rank * meta->list_buckets >> 32);
-	return rank == GRNND_MANY_RANK ? first
-		: first + 1 + (uint32) ((uint64) rank * (meta->list_buckets - 1) >> 32);
+	return column * meta->list_buckets + (uint32) ((uint64) rank * meta->list_buckets >> 32);
 }
 
 uint32
@@ -250,36 +239,6 @@ prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, cons
 		grnnd_edit_change(&e)->next = head.first;
 		grnnd_edit_end(&e);
 	}
-}
-
-bool
-grnnd_list_has(Relation index, const GrnndIndex *ix, uint32 bucket, const GrnListRow *row)
-{
-	const GrnLayout *l = &ix->layout;
-	GrnRecord  *rec = palloc(grnnd_copy_bytes(ix));
-	uint32		id = grnnd_list_head(index, ix, bucket).first;
-	bool		found = false;
-
-	for (uint32 steps = 0; !found && id != GRN_INVALID_ID && steps < MOST_SOUGHT; steps++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		grnnd_copy_record(index, ix, id, rec, NULL);
-		if (!grnnd_in_list(ix, rec, bucket))
-			break;
-		for (uint32 i = 0; i < rec->ntids16 && !found; i++)
-		{
-			GrnListRow	r = grn_list_row(l, rec, i);
-
-			/* a stale row of the slot's former node has another code */
-			found = r.id == row->id && r.rank == row->rank &&
-				memcmp(&r.factor, &row->factor, sizeof(GrnFactor)) == 0 &&
-				memcmp(r.code, row->code, l->code_bytes) == 0 &&
-				memcmp(r.sig, row->sig, l->sig_bytes) == 0;
-		}
-		id = rec->next;
-	}
-	pfree(rec);
-	return found;
 }
 
 void

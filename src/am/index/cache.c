@@ -151,10 +151,6 @@ are_lists_sound(const GrnndMeta *meta)
 	if (meta->list_state > GRNND_LISTS_FILLING || meta->list_scale > 32 ||
 		(uint64) meta->list_buckets * meta->ncolumns > (uint64) meta->list_pages * GRNND_LISTS_PER_PAGE)
 		return false;
-	/* an array column reserves bucket 0 */
-	for (uint32 i = 0; i < meta->ncolumns && meta->list_buckets == 1; i++)
-		if (meta->columns[i].kind == GRNND_ATTR_ARRAY)
-			return false;
 	return meta->ncolumns > 0 || meta->list_buckets == 0;
 }
 

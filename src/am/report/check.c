@@ -547,7 +547,7 @@ check_index(IndexCheck *c, bool heapallindexed)
 	/* replay on a standby would change lists while they are read */
 	if (c->damaged.count == 0 && !RecoveryInProgress())
 		grnnd_check_lists(c->index, c->ix, c->books, c->strategy, c->limit,
-						  heapallindexed ? c->snapshot : NULL, report_to, c, &c->unlisted);
+						  report_to, c, &c->unlisted);
 
 	if (heapallindexed)
 		grnnd_check_heap(c);

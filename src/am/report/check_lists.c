@@ -1,8 +1,7 @@
 /*
  * check_lists.c - the check of lists of values, for grnnd_check().  Each chain must be sound.
  * Guides must name all groups exactly once.  A list's row must have its node's code and signature.
- * Each node must be in the lists of its TIDs' values.  Only the table has the elements of an
- * array.
+ * Each node must be in the lists of its TIDs' values.
  */
 #include "am/report/check_impl.h"
 
@@ -25,7 +24,6 @@ typedef struct Lists
 	GrnndSet	groups;			/* records of groups named by guides, of all columns so far */
 	GrnndSet	listed;			/* value_bit()s of nodes in lists of the current column */
 	GrnndSet   *unlisted;
-	GrnndRowElements *table;	/* NULL: no column is an array, or the table must not be read */
 } Lists;
 
 bool
@@ -46,20 +44,13 @@ grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRec
 	return true;
 }
 
-/*
- * Computes the ranks of a column's lists to which TID i of a record belongs.  Returns their
- * number: 0 for an array whose elements are unknown, and for a row that does not exist.
- */
+/* Returns the rank of a column's list to which TID i of a record belongs. */
 static uint32
-ranks_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i, uint32 *ranks)
+rank_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i)
 {
 	const GrnLayout *l = &c->ix->layout;
-	const uint8 *values = grn_rec_attrs(l, rec) + i * l->attr_bytes;
-	const uint8 *elements = NULL;
 
-	if (c->table != NULL && c->ix->attrs->attr[column].type->kind == GRNND_ATTR_ARRAY)
-		elements = grnnd_read_elements(c->table, GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES), values);
-	return grnnd_list_ranks(c->ix->attrs, c->books, column, values, elements, ranks);
+	return grnnd_attr_rank(c->ix->attrs, c->books, column, grn_rec_attrs(l, rec) + i * l->attr_bytes);
 }
 
 /*
@@ -79,14 +70,8 @@ static bool
 has_value(const Lists *c, uint32 column, uint32 rank)
 {
 	for (uint32 i = 0; i < c->node->ntids; i++)
-	{
-		uint32		ranks[GRNND_MOST_ELEMENTS];
-		uint32		n = ranks_of_tid(c, column, c->node, i, ranks);
-
-		while (n > 0)
-			if (ranks[--n] == rank)
-				return true;
-	}
+		if (rank_of_tid(c, column, c->node, i) == rank)
+			return true;
 	return false;
 }
 
@@ -212,15 +197,6 @@ check_guide(Lists *c, uint32 column, uint32 bucket)
 	}
 }
 
-/* Is a node in the list of a rank, or in the list of rows with many elements instead? */
-static bool
-is_listed(const Lists *c, uint32 column, uint32 node, uint32 rank)
-{
-	return grnnd_set_has(&c->listed, value_bit(c, node, rank)) ||
-		(c->ix->attrs->attr[column].type->kind == GRNND_ATTR_ARRAY &&
-		 grnnd_set_has(&c->listed, value_bit(c, node, GRNND_MANY_RANK)));
-}
-
 /* Adds a record to c->unlisted if a list of its TIDs' values lacks the node. */
 static void
 check_values(Lists *c, uint32 column, uint32 id)
@@ -234,20 +210,16 @@ check_values(Lists *c, uint32 column, uint32 id)
 		(c->node->flags & GRN_GROUP) != 0 && c->node->ntids16 > 0 && !grnnd_set_has(&c->groups, id))
 		c->report(c->arg, id, "no guide of a list names this group", GRN_INVALID_ID);
 
+	if (!grnnd_has_list(&c->ix->attrs->attr[column]))
+		return;
 	for (uint32 i = 0; i < n && node < c->limit; i++)
-	{
-		uint32		ranks[GRNND_MOST_ELEMENTS];
-		uint32		nranks = ranks_of_tid(c, column, c->node, i, ranks);
-
-		while (nranks > 0)
-			if (!is_listed(c, column, node, ranks[--nranks]))
-				grnnd_set_add(c->unlisted, id);
-	}
+		if (!grnnd_set_has(&c->listed, value_bit(c, node, rank_of_tid(c, column, c->node, i))))
+			grnnd_set_add(c->unlisted, id);
 }
 
 void
 grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
-				  BufferAccessStrategy strategy, uint32 limit, Snapshot snapshot, GrnndReportFn report, void *arg,
+				  BufferAccessStrategy strategy, uint32 limit, GrnndReportFn report, void *arg,
 				  GrnndSet *unlisted)
 {
 	const GrnndMeta *meta = &ix->meta;
@@ -256,8 +228,6 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 
 	if (!grnnd_has_lists(meta))
 		return;
-	if (snapshot != NULL)
-		c.table = grnnd_elements_begin(index, ix->attrs, snapshot);
 	c.node = palloc(grnnd_copy_bytes(ix));
 	c.list = palloc(grnnd_copy_bytes(ix));
 	c.guide = palloc(grnnd_copy_bytes(ix));
@@ -266,7 +236,7 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 	for (uint32 column = 0; column < meta->ncolumns; column++)
 	{
 		grnnd_set_clear(&c.listed);
-		for (uint32 b = 0; b < meta->list_buckets; b++)
+		for (uint32 b = 0; b < meta->list_buckets && grnnd_has_list(&ix->attrs->attr[column]); b++)
 		{
 			check_chain(&c, column, column * meta->list_buckets + b);
 			check_guide(&c, column, column * meta->list_buckets + b);
@@ -278,7 +248,6 @@ grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
 			check_values(&c, column, id);
 		}
 	}
-	grnnd_elements_end(c.table);
 	pfree(c.listed.words);
 	pfree(c.groups.words);
 	pfree(c.guide);

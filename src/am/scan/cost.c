@@ -373,11 +373,11 @@ is_equality(const IndexOptInfo *info, int column, const IndexClause * clause)
 	return !OidIsValid(op) || get_op_opfamily_strategy(op, info->opfamily[column]) == GRNND_EQUAL_STRATEGY;
 }
 
-/* Takes the lists of a share of the rows in place of *least if they cost less. */
+/* Takes the list, or several, of a share of the rows in place of *least if they cost less. */
 static void
-take_cheaper(const Shape *shape, GrnndAttrKind kind, double share, GrnndListSize *least, double *cost)
+take_cheaper(const Shape *shape, bool several, double share, GrnndListSize *least, double *cost)
 {
-	GrnndListSize size = grnnd_size_of_list(shape->ix, kind, share * shape->rows, shape->rows);
+	GrnndListSize size = grnnd_size_of_list(shape->ix, several, share * shape->rows, shape->rows);
 	double		now = grnnd_list_work(shape->ix, size, 1, shape->ef * shape->beam).cost;
 
 	if (share < 1 && now < *cost)
@@ -402,12 +402,12 @@ least_list(PlannerInfo *root, const IndexPath *path, const Shape *shape, GrnndLi
 	if (!shape->lists)
 		return false;
 	foreach(lc, shape->filter)
-		take_cheaper(shape, GRNND_ATTR_ORDER, clause_selectivity(root, lfirst(lc), relid, JOIN_INNER, NULL),
+		take_cheaper(shape, false, clause_selectivity(root, lfirst(lc), relid, JOIN_INNER, NULL),
 					 least, &cost);
 	for (int i = 1; i < info->nkeycolumns; i++)
 	{
 		List	   *conditions = NIL;
-		GrnndAttrKind kind = GRNND_ATTR_ORDER;
+		bool		several = false;
 
 		foreach(lc, path->indexclauses)
 		{
@@ -416,11 +416,10 @@ least_list(PlannerInfo *root, const IndexPath *path, const Shape *shape, GrnndLi
 			if (clause->indexcol != i)
 				continue;
 			conditions = lappend(conditions, clause->rinfo);
-			if (!is_equality(info, i, clause))
-				kind = GRNND_ATTR_ARRAY;
+			several |= !is_equality(info, i, clause);
 		}
-		if (conditions != NIL)
-			take_cheaper(shape, kind, clauselist_selectivity(root, conditions, relid, JOIN_INNER, NULL),
+		if (conditions != NIL && grnnd_has_list(&shape->ix->attrs->attr[i - 1]))
+			take_cheaper(shape, several, clauselist_selectivity(root, conditions, relid, JOIN_INNER, NULL),
 						 least, &cost);
 	}
 	return cost < get_float8_infinity();

@@ -39,7 +39,7 @@ no_list(GrnndScan *so)
 	so->list.work = (GrnndListWork) {.cost = get_float8_infinity()};
 }
 
-/* Finds the test, and for an array the element, with the cheapest lists.  Fills so->list. */
+/* Finds the test with the cheapest lists.  Fills so->list. */
 static void
 choose_list(IndexScanDesc scan)
 {
@@ -48,22 +48,20 @@ choose_list(IndexScanDesc scan)
 
 	no_list(so);
 	for (uint32 t = 0; t < so->filter->ntests && grnnd_has_lists(meta); t++)
-		for (uint32 c = 0; c < grnnd_filter_choices(so->filter, t); c++)
-		{
-			GrnndListed listed;
-			GrnndListWork work;
+	{
+		GrnndListed listed;
+		GrnndListWork work;
 
-			listed.n = grnnd_filter_ranks(so->filter, t, c, &listed.column, listed.ranks,
-										  GRNND_MOST_RANKS);
-			if (listed.n == 0)
-				continue;
-			listed.covers = grnnd_ranks_cover(so->filter, t);
-			work = grnnd_list_work(so->ix, grnnd_list_size(&so->store, &listed), listed.n, candidates(so));
-			if (work.cost >= so->list.work.cost)
-				continue;
-			so->list.listed = listed;
-			so->list.work = work;
-		}
+		listed.n = grnnd_filter_ranks(so->filter, t, &listed.column, listed.ranks, GRNND_MOST_RANKS);
+		if (listed.n == 0)
+			continue;
+		listed.covers = grnnd_ranks_cover(so->filter, t);
+		work = grnnd_list_work(so->ix, grnnd_list_size(&so->store, &listed), listed.n, candidates(so));
+		if (work.cost >= so->list.work.cost)
+			continue;
+		so->list.listed = listed;
+		so->list.work = work;
+	}
 }
 
 /*

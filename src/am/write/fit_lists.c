@@ -2,8 +2,7 @@
  * fit_lists.c - makes the lists of values of an index that was built without codes, and so without
  * lists, as soon as the index has codes. Remakes the lists of every index that has grown about
  * fourfold: more rows want more buckets, and books that know today's values.
- * 1. A book for each ordered column is fitted to a sample of the column's values, and a book for
- *    each array column to a sample of its elements.
+ * 1. A book for each ordered column is fitted to a sample of the column's values.
  * 2. GRNND_WRITERS_LOCK keeps inserts out for a moment. The metapage says that the index has no
  *    lists; books and an empty directory are written; the metapage says that lists of a new
  *    generation are filling.
@@ -17,8 +16,6 @@
  * every insert that the snapshot sees has written to these lists. Long lists get groups of the rows
  * at hand, and a guide that grows with the groups. An attempt that ends before step 4 leaves lists
  * that nobody reads, and the next attempt begins at step 1.
- *
- * Records do not say which elements an array has, so step 3 reads array values from the table.
  *
  * Signatures never change. Signatures of an index that was built without codes are hashes, and the
  * books serve ranks alone. If signatures depend on a build's books, these books stay.
@@ -90,7 +87,7 @@ values_of(const GrnLayout *l, const GrnRecord *rec, uint32 *n)
 
 /* Makes the new books, palloc'd. */
 static GrnSigBook *
-fit_books(Fit *f, GrnndRowElements *table)
+fit_books(Fit *f)
 {
 	const GrnLayout *l = &f->ix.layout;
 	const GrnndAttrs *columns = f->ix.attrs;
@@ -108,16 +105,14 @@ fit_books(Fit *f, GrnndRowElements *table)
 			uint32		n;
 			const GrnRecord *rec = grnnd_page_record((Page) page, &f->ix, i);
 			const uint8 *values = values_of(l, rec, &n);
-			const uint8 *elements = n == 0 || table == NULL ? NULL
-				: grnnd_read_elements(table, GRN_REC_PTR(rec, l->off_tids), values);
 
 			for (uint32 c = 0; c < columns->n && n > 0; c++)
-				grnnd_sample_row(columns, c, values, elements, &samples[c]);
+				grnnd_sample_row(columns, c, values, &samples[c]);
 		}
 	}
 	memcpy(books, f->ix.books, columns->n * sizeof(GrnSigBook));
 	for (uint32 c = 0; c < columns->n; c++)
-		grnnd_fit_book(&columns->attr[c], l, &samples[c], true, &books[c]);
+		grnnd_fit_book(&columns->attr[c], &samples[c], true, &books[c]);
 	pfree(page);
 	pfree(samples);
 	return books;
@@ -143,10 +138,10 @@ write_books(const Fit *f, const GrnSigBook *books)
 }
 
 static void
-begin_lists(Fit *f, GrnndRowElements *table)
+begin_lists(Fit *f)
 {
 	GrnndMeta  *meta = &f->ix.meta;
-	GrnSigBook *books = fit_books(f, table);
+	GrnSigBook *books = fit_books(f);
 	uint32		most = meta->list_pages * GRNND_LISTS_PER_PAGE / meta->ncolumns;
 
 	grnnd_test_point("lists-fitted");
@@ -186,9 +181,7 @@ typedef struct Listed
 typedef struct RowGather
 {
 	Fit		   *f;
-	GrnndRowElements *table;	/* NULL: no column is an array */
-	uint32		most;			/* rows of lists for each TID, at most */
-	GrnndRowRanks *ranks;		/* [columns] */
+	uint32	   *ranks;			/* [columns] ranks of the newest node's latest TID */
 	Listed	   *rows;			/* [nrows], of room row_room */
 	uint32		nrows;
 	uint32		row_room;
@@ -202,7 +195,7 @@ typedef struct RowGather
 } RowGather;
 
 static void
-gather_begin(RowGather *g, Fit *f, GrnndRowElements *table)
+gather_begin(RowGather *g, Fit *f)
 {
 	const GrnLayout *l = &f->ix.layout;
 	Size		each = sizeof(uint32) + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes +
@@ -210,12 +203,10 @@ gather_begin(RowGather *g, Fit *f, GrnndRowElements *table)
 	uint32		ntids = Max(l->tids_max, l->chain_tids);
 
 	g->f = f;
-	g->table = table;
-	g->ranks = palloc(f->ix.attrs->n * sizeof(GrnndRowRanks));
-	g->most = f->ix.attrs->n * (table != NULL ? GRNND_MOST_ELEMENTS : 1);
+	g->ranks = palloc(f->ix.attrs->n * sizeof(uint32));
 	g->node_room = (uint32) Max(Min(grnnd_maintenance_memory() / each,
 									SORTED_ROWS / f->ix.attrs->n), 1);
-	g->row_room = g->node_room * f->ix.attrs->n + ntids * g->most;
+	g->row_room = (g->node_room + ntids) * f->ix.attrs->n;
 	g->nrows = g->nnodes = 0;
 	g->rows = palloc_extended((Size) g->row_room * sizeof(Listed), MCXT_ALLOC_HUGE);
 	g->ids = palloc(g->node_room * sizeof(uint32));
@@ -352,7 +343,7 @@ flush(RowGather *g)
 
 		while (end < g->nrows && g->rows[end].bucket == bucket)
 			end++;
-		if (grnnd_has_groups(l, f->ix.meta.columns[bucket / f->ix.meta.list_buckets].kind, end - i, f->limit))
+		if (grnnd_has_groups(l, end - i, f->limit))
 		{
 			add_groups(g, bucket, g->rows + i, end - i);
 			i = end;
@@ -372,33 +363,35 @@ flush(RowGather *g)
 	grnnd_test_point("lists-flushed");
 }
 
-/* Takes the values of a TID of the newest node. */
+/*
+ * Takes the values of a TID of the newest node.  Most TIDs of a node have the same values.  A node
+ * that is in a list twice does no harm.
+ */
 static void
-gather_value(RowGather *g, const uint8 *values, const uint8 *elements)
+gather_value(RowGather *g, const uint8 *values, bool first)
 {
 	const GrnndIndex *ix = &g->f->ix;
 
 	for (uint32 c = 0; c < ix->attrs->n; c++)
 	{
-		GrnndRowRanks *r = &g->ranks[c];
+		uint32		rank = grnnd_attr_rank(ix->attrs, ix->books, c, values);
 
-		if (!grnnd_next_ranks(ix->attrs, ix->books, c, values, elements, r))
+		if (!grnnd_has_list(&ix->attrs->attr[c]) || (!first && rank == g->ranks[c]))
 			continue;
-		for (uint32 i = 0; i < r->n; i++)
-			g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, r->ranks[i]), r->ranks[i], g->nnodes - 1};
+		g->ranks[c] = rank;
+		g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, rank), rank, g->nnodes - 1};
 	}
 }
 
 /* Takes the values beside a record's TIDs [n], all of one node. */
 static void
-gather_values(RowGather *g, const GrnRecord *node, uint32 id, const GrnRecord *rec,
-			  const uint8 *values, uint32 n)
+gather_values(RowGather *g, const GrnRecord *node, uint32 id, const uint8 *values, uint32 n)
 {
 	const GrnndIndex *ix = &g->f->ix;
 	const GrnLayout *l = &ix->layout;
 	uint32		at = g->nnodes;
 
-	if (at == g->node_room || g->row_room - g->nrows < n * g->most)
+	if (at == g->node_room || g->row_room - g->nrows < n * ix->attrs->n)
 	{
 		flush(g);
 		at = 0;
@@ -408,15 +401,8 @@ gather_values(RowGather *g, const GrnRecord *node, uint32 id, const GrnRecord *r
 	g->factors[at] = node->factor;
 	memcpy(g->codes + (Size) at * l->code_bytes, GRN_REC_PTR(node, l->off_code), l->code_bytes);
 	memcpy(g->sigs + (Size) at * l->sig_bytes, GRN_REC_PTR(node, l->off_sig), l->sig_bytes);
-	for (uint32 c = 0; c < ix->attrs->n; c++)
-		g->ranks[c].n = 0;
 	for (uint32 i = 0; i < n; i++)
-	{
-		const uint8 *of_tid = values + i * l->attr_bytes;
-		const uint8 *tid = GRN_REC_PTR(rec, l->off_tids + i * GRN_TID_BYTES);
-
-		gather_value(g, of_tid, g->table != NULL ? grnnd_read_elements(g->table, tid, of_tid) : NULL);
-	}
+		gather_value(g, values + i * l->attr_bytes, i == 0);
 }
 
 static void
@@ -440,7 +426,7 @@ gather_record(RowGather *g, const GrnRecord *rec, uint32 id)
 			return;
 		node = g->owner;
 	}
-	gather_values(g, node, id, rec, values, n);
+	gather_values(g, node, id, values, n);
 }
 
 /* Frees a page's records of earlier lists. */
@@ -465,7 +451,7 @@ free_garbage(const Fit *f, uint32 first, FullTransactionId stamp)
 }
 
 static void
-fill_lists(Fit *f, GrnndRowElements *table)
+fill_lists(Fit *f)
 {
 	const GrnLayout *l = &f->ix.layout;
 	char	   *page = palloc(BLCKSZ);
@@ -473,7 +459,7 @@ fill_lists(Fit *f, GrnndRowElements *table)
 	FullTransactionId stamp = ReadNextFullTransactionId();
 	RowGather	g;
 
-	gather_begin(&g, f, table);
+	gather_begin(&g, f);
 	for (uint32 first = 0; first < f->limit; first += l->per_page)
 	{
 		bool		garbage = false;
@@ -498,11 +484,8 @@ fill_lists(Fit *f, GrnndRowElements *table)
 void
 grnnd_fit_lists(Fit *f)
 {
-	GrnndRowElements *table = grnnd_elements_begin(f->index, f->ix.attrs, NULL);
-
-	begin_lists(f, table);
-	fill_lists(f, table);
-	grnnd_elements_end(table);
+	begin_lists(f);
+	fill_lists(f);
 	f->ix.meta.list_state = GRNND_LISTS_WHOLE;
 	grnnd_fit_write_meta(f, true);
 }

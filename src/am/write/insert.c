@@ -45,10 +45,8 @@ typedef struct Insert
 	const GrnndIndex *ix;
 	ItemPointer tid;
 	uint8	   *attrs;			/* filter values of the row */
-	uint8	   *elements;		/* [element_bytes] of arrays among attrs */
 	uint8		sig[GRN_MAX_SIG_BYTES]; /* signature of attrs */
 	uint32		columns_missing;	/* bits: columns whose lists must get the row's node */
-	uint32		columns_uncertain;	/* bits: columns whose lists may have the node already */
 	uint8	   *unlisted_values;	/* [n_unlisted_values] values of the node's other TIDs, perhaps
 									 * in no list */
 	uint32		n_unlisted_values;
@@ -150,20 +148,10 @@ prepend_chain(Insert *in, uint32 next, uint32 id, uint16 version)
 	return done;
 }
 
-static bool
-is_array(const GrnndAttrs *columns, uint32 c, const uint8 *values)
-{
-	int64		key;
-
-	return columns->attr[c].type->kind == GRNND_ATTR_ARRAY &&
-		grnnd_attr_key(columns, c, values, &key);
-}
-
 /*
  * Determines which lists a node must be added to before the node gets the row's TID: lists of
  * values that none of the node's own TIDs has, or all lists if the insert that wrote the node may
- * have added the node to no list. TIDs do not tell the elements of arrays, so if a TID has the same
- * key, the list itself must be read. Returns false for no list.
+ * have added the node to no list. Returns false for no list.
  */
 static bool
 note_values(Insert *in, const GrnRecord *rec)
@@ -172,7 +160,7 @@ note_values(Insert *in, const GrnRecord *rec)
 	const GrnndAttrs *columns = in->ix->attrs;
 	bool		listed = (rec->flags & GRN_UNLISTED) == 0;
 
-	in->columns_missing = in->columns_uncertain = 0;
+	in->columns_missing = 0;
 	in->n_unlisted_values = listed ? 0 : rec->ntids;
 	for (uint32 c = 0; c < columns->n; c++)
 	{
@@ -182,40 +170,27 @@ note_values(Insert *in, const GrnRecord *rec)
 		for (uint32 i = 0; i < rec->ntids && listed && !known; i++)
 			known = grnnd_attr_rank(columns, in->ix->books, c,
 									grn_rec_attrs(l, rec) + i * l->attr_bytes) == rank;
-		if (!known || is_array(columns, c, in->attrs))
+		if (!known && grnnd_has_list(&columns->attr[c]))
 			in->columns_missing |= UINT32_C(1) << c;
-		if (known)
-			in->columns_uncertain |= UINT32_C(1) << c;
 	}
 	if (in->n_unlisted_values > 0)
 		memcpy(in->unlisted_values, grn_rec_attrs(l, rec), in->n_unlisted_values * l->attr_bytes);
 	return in->columns_missing != 0;
 }
 
-/*
- * Adds a node to the lists of values [attr_bytes] marked in in->columns_missing. elements: NULL if
- * the elements of arrays are unknown.
- */
+/* Adds a node to the lists of values [attr_bytes] marked in in->columns_missing. */
 static void
-add_to_lists(Insert *in, const GrnEdge *node, const uint8 *values, const uint8 *elements)
+add_to_lists(Insert *in, const GrnEdge *node, const uint8 *values)
 {
 	const GrnndIndex *ix = in->ix;
 
 	for (uint32 c = 0; c < ix->attrs->n && grnnd_keeps_lists(&ix->meta); c++)
 	{
-		uint32		ranks[GRNND_MOST_ELEMENTS];
-		uint32		n = 0;
+		GrnListRow	row = {node->id, grnnd_attr_rank(ix->attrs, ix->books, c, values), node->factor,
+			node->code, node->sig};
 
-		if ((in->columns_missing >> c & 1) != 0)
-			n = grnnd_list_ranks(ix->attrs, ix->books, c, values, elements, ranks);
-		for (uint32 i = 0; i < n; i++)
-		{
-			GrnListRow	row = {node->id, ranks[i], node->factor, node->code, node->sig};
-			uint32		bucket = grnnd_list_bucket(&ix->meta, c, ranks[i]);
-
-			if ((in->columns_uncertain >> c & 1) == 0 || !grnnd_list_has(in->index, ix, bucket, &row))
-				grnnd_list_add(in->index, in->heap, ix, bucket, &row, 1);
-		}
+		if ((in->columns_missing >> c & 1) != 0 && grnnd_has_list(&ix->attrs->attr[c]))
+			grnnd_list_add(in->index, in->heap, ix, grnnd_list_bucket(&ix->meta, c, row.rank), &row, 1);
 	}
 }
 
@@ -242,10 +217,9 @@ add_tid(Insert *in, const GrnEdge *node, uint16 version)
 		if (listed || !note_values(in, e.rec))
 			break;
 		grnnd_edit_end(&e);
-		add_to_lists(in, node, in->attrs, in->elements);
-		/* no later insert relies on these TIDs for elements of arrays */
+		add_to_lists(in, node, in->attrs);
 		for (uint32 i = 0; i < in->n_unlisted_values; i++)
-			add_to_lists(in, node, in->unlisted_values + (Size) i * l->attr_bytes, NULL);
+			add_to_lists(in, node, in->unlisted_values + (Size) i * l->attr_bytes);
 		grnnd_test_point("tid-listed");
 	}
 	next = e.rec->next;
@@ -503,8 +477,7 @@ note_node(Insert *in)
 	grnnd_offer_sample(in->index, in->ix, in->id, in->rec);
 	grnnd_test_point("node-unlisted");
 	in->columns_missing = PG_UINT32_MAX;
-	in->columns_uncertain = 0;
-	add_to_lists(in, &own, in->attrs, in->elements);
+	add_to_lists(in, &own, in->attrs);
 }
 
 /* Adds an edge to the row's record, unless the record has the edge, or `most` edges. */
@@ -735,9 +708,6 @@ grnnd_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	{
 		in.attrs = palloc(Max(in.ix->attrs->bytes, 1));
 		grnnd_form_attrs(in.ix->attrs, values, isnull, in.attrs);
-		in.elements = palloc(Max(in.ix->attrs->element_bytes, 1));
-		if (grnnd_keeps_lists(&in.ix->meta))
-			grnnd_form_elements(in.ix->attrs, values, isnull, in.elements);
 		if (in.ix->books != NULL)
 			grnnd_sign(in.ix->attrs, in.ix->books, in.attrs, in.sig);
 		insert_row(&in, x, row, unchanged);

@@ -620,10 +620,10 @@ fit_codes(Extra *extra)
 }
 
 /*
- * Runs work that may fail for reasons outside VACUUM: a fit evaluates index expressions, also on
- * row versions that no snapshot sees. An error becomes a WARNING, unless the statement is
- * canceled. The work runs in a subtransaction that is always rolled back, because a commit would
- * begin a new command, which parallel mode forbids. Pages that the work has changed stay changed.
+ * Runs work on which VACUUM does not depend, and which may lack memory or space on disk. An error
+ * becomes a WARNING, unless the statement is canceled. The work runs in a subtransaction that is
+ * always rolled back, because a commit would begin a new command, which parallel mode forbids.
+ * Pages that the work has changed stay changed.
  */
 static void
 try_extra(Extra *extra, void (*work) (Extra *))

@@ -159,18 +159,11 @@ find_values(const GrnndIndex *ix, const GrnRecord *rec, uint32 ntids, Row *rows,
 		for (uint32 c = 0; c < ix->attrs->n; c++)
 		{
 			const uint8 *values = grn_rec_attrs(&ix->layout, rec) + i * ix->layout.attr_bytes;
-			uint32		rank;
-			uint64		bits = grnnd_listed_bits(ix->attrs, ix->books, c, values, &rank);
+			uint32		rank = grnnd_attr_rank(ix->attrs, ix->books, c, values);
 
-			if (bits == 0)
-			{
-				for (uint32 k = find_rank(rows, n, c, rank);
-					 k < n && rows[k].column == c && rows[k].rank == rank; k++)
-					rows[k].there = true;
-				continue;
-			}
-			for (uint32 k = find_rank(rows, n, c, 0); k < n && rows[k].column == c; k++)
-				rows[k].there |= grnnd_bits_allow(bits, rows[k].rank);
+			for (uint32 k = find_rank(rows, n, c, rank);
+				 k < n && rows[k].column == c && rows[k].rank == rank; k++)
+				rows[k].there = grnnd_has_list(&ix->attrs->attr[c]);
 		}
 }
 
