@@ -243,7 +243,10 @@ found_rows(GrnndNear *near)
 	near->rows = palloc_extended(((Size) near->nfound + 1) * dim * sizeof(float),
 								 MCXT_ALLOC_HUGE);
 	near->own = near->rows + (Size) near->nfound * dim;
-	if (grn_is_scaled(near->ix->key.metric->embedding))
+	/* a place depends on the row's length, so that no error can be added to its distances */
+	if (grn_is_scaled(near->ix->key.metric->embedding) && near->p->rec != NULL)
+		place_stored(near->ix, GRN_REC_PTR(near->p->rec, near->ix->layout.off_vec), near->own);
+	else if (grn_is_scaled(near->ix->key.metric->embedding))
 		grnnd_place(near->ix, near->p->x, near->own);
 	else
 		grn_own_turn(&near->ix->layout, near->p->x, near->own);

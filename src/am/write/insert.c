@@ -635,7 +635,7 @@ insert_row(Insert *in, float *x, const void *row, bool unchanged)
 		error = grnnd_rounding_error(in->ix, in->rec);
 	}
 	grnnd_make_point(in->ix, x, error, &in->p);
-	if (error == 0)
+	if (error == 0 && !grn_is_scaled(in->ix->key.metric->embedding))
 		in->p.error2 = grnnd_rounding_error(in->ix, in->rec) * grnnd_rounding_error(in->ix, in->rec);
 	in->rec->factor = in->p.factor;
 	memcpy(GRN_REC_PTR(in->rec, l->off_code), in->p.code, l->code_bytes);

@@ -27,8 +27,8 @@
 typedef struct GrnndPoint
 {
 	float	   *x;				/* [dim] */
-	float		error2;			/* squared error of the record, if the record is rotated and x is
-								 * the unrounded row; else 0 */
+	float		error2;			/* squared error of the record, if the record is rotated, x is the
+								 * unrounded row and rows are not scaled; else 0 */
 	uint8_t    *code;
 	GrnFactor	factor;
 	GrnCodeQuery *query;		/* NULL if estimates are not used */
