@@ -1,6 +1,5 @@
 /*
- * estimate.c - grnnd_build_estimate(): memory, pages and seconds of a CREATE INDEX with the present
- * settings.
+ * estimate.c - grnnd_build_estimate(): memory, pages and seconds of a CREATE INDEX.
  *
  * The estimate calls the functions that plan memory and pages of a build, for the number of rows
  * that the planner expects.  All rows are assumed to differ.  A sample of pages spread over the
@@ -34,11 +33,10 @@
 #include "am/write/write.h"
 #include "graph/descent.h"
 
-/* Pages of the sample, and vectors examined on each page. */
 #define SAMPLE_PAGES 64
 #define VECTORS_PER_PAGE 4
 
-/* Bytes of rows, index and WAL in a second, about, on fast disks (test/bench/build/results.md). */
+/* Bytes of rows, index and WAL in a second, about, on fast disks (test/bench/create/results.md). */
 #define BYTES_PER_SECOND 1e9
 
 /* Bytes of WAL for a page: its image, and its share of the record. */
@@ -76,9 +74,8 @@ check_table(Oid oid)
 }
 
 /*
- * Opens a table of the user.  The checks precede the lock, so that nobody waits for a lock without
- * the right to the lock.  The table may change meanwhile, so the checks are repeated under the
- * lock.
+ * Opens a table of the user.  The checks precede the lock, so that nobody waits without the right
+ * to it, and are repeated under the lock, because the table may change meanwhile.
  */
 static Relation
 open_table(Oid oid)
@@ -239,11 +236,8 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 	if (layout->code_bytes > 0 && (rows >= grnnd_fit_rows(b->dim) || layout->shape.own != 0))
 		meta.list_buckets = grnnd_list_buckets(layout, rows);
 	for (uint32 c = 0; c < e->attrs->n; c++)
-	{
-		grnnd_describe_attr(&e->attrs->attr[c], layout->sig_bytes, &meta.columns[c]);
 		for (uint32 i = 0; i < meta.list_buckets && grnnd_has_list(&e->attrs->attr[c]); i++)
 			grnnd_add_list(&lists, layout, rows / meta.list_buckets, rows);
-	}
 	*records = grnnd_place_lists(layout, rows, &lists).end;
 	grnnd_place_filters(&meta, layout, 0);
 	*pages = grnnd_filter_pages(&meta);
