@@ -45,7 +45,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -65,15 +64,6 @@
 
 /* Workers running in all databases together. */
 #define WORKERS 2
-
-/*
- * A worker's fit may take as long as a statement by the settings of server and database, and at
- * most FIT_MS and FIT_PAGE_MS for each page of the index: functions of an index may sleep.
- */
-#define FIT_MS 300000
-#define FIT_PAGE_MS 10
-/* A function may catch the error of the time limit. The worker ends this much later. */
-#define CANCEL_MS 1000
 
 extern PGDLLEXPORT void grnnd_fit_main(Datum arg);
 
@@ -362,71 +352,26 @@ is_ours(Relation index)
 		index->rd_indam->aminsert == grnnd_insert;
 }
 
-/* ---- how long a worker's fit may take ---- */
-
-/* The time that a fit of an index may take, in ms. */
-static int
-time_limit(Relation index)
-{
-	double		most = FIT_MS + (double) FIT_PAGE_MS * RelationGetNumberOfBlocks(index);
-
-	return (int) Min(StatementTimeout > 0 ? StatementTimeout : INT_MAX, Min(most, INT_MAX / 2));
-}
-
-/* A timeout_handler_proc. */
-static void
-end_worker(void)
-{
-	kill(MyProcPid, SIGTERM);
-}
-
-static void
-limit_time(int ms)
-{
-	static TimeoutId late = MAX_TIMEOUTS;
-
-	if (late == MAX_TIMEOUTS)
-		late = RegisterTimeout(USER_TIMEOUT, end_worker);
-	disable_timeout(STATEMENT_TIMEOUT, false);
-	disable_timeout(late, false);
-	/* the limit's interrupt may have arrived as the fit ended */
-	QueryCancelPending = false;
-	if (ms > 0)
-	{
-		enable_timeout_after(STATEMENT_TIMEOUT, ms);
-		enable_timeout_after(late, ms + CANCEL_MS);
-	}
-}
-
 /*
- * Fits as the table's owner, because the index may call the owner's functions. With claims, first
- * records the attempt, if a fit is due. Does nothing for a relation that is no grnnd index on this
- * table.
+ * Fits, which calls no function of users. With claims, first records the attempt, if a fit is due.
+ * Does nothing for a relation that is no grnnd index on this table.
  */
 static void
-fit_as_owner(Relation heap, Oid oid, bool in_worker, bool claims)
+fit_of_table(Relation heap, Oid oid, bool in_worker, bool claims)
 {
-	Relation	index;
-	GrnndUser	user;
+	Relation	index = try_relation_open(oid, NoLock);
 
-	grnnd_become_owner(heap, &user);
-	index = try_relation_open(oid, NoLock);
 	/* an index that a concurrent build has not finished gets its codes from the build */
 	if (index != NULL && is_ours(index) && index->rd_index->indrelid == RelationGetRelid(heap) &&
 		index->rd_index->indisvalid && (!claims || claim(index)))
 	{
-		if (in_worker)
-			limit_time(time_limit(index));
 		/* an insert may have found the next fit due while this fit was running */
 		do
 			grnnd_fit_codes(index, in_worker ? heap : NULL, false);
 		while (in_worker && claim(index));
-		if (in_worker)
-			limit_time(0);
 	}
 	if (index != NULL)
 		relation_close(index, NoLock);
-	grnnd_restore_user(&user);
 }
 
 /* ---- what a worker does ---- */
@@ -467,7 +412,7 @@ fit_index(Oid oid, bool claimed)
 	heap = try_relation_open(table, NoLock);
 	if (heap != NULL)
 	{
-		fit_as_owner(heap, oid, true, !claimed);
+		fit_of_table(heap, oid, true, !claimed);
 		relation_close(heap, NoLock);
 	}
 	return true;
@@ -553,7 +498,6 @@ run_step(Oid oid, bool claimed, const List *skipped, List **due)
 
 		HOLD_INTERRUPTS();
 		done = false;
-		limit_time(0);
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
@@ -677,7 +621,7 @@ grnnd_fit(PG_FUNCTION_ARGS)
 	index = grnnd_open_index(PG_GETARG_OID(0), grnnd_must_own, AccessShareLock, false, &heap);
 	oid = RelationGetRelid(index);
 	index_close(index, NoLock);
-	fit_as_owner(heap, oid, false, false);
+	fit_of_table(heap, oid, false, false);
 	table_close(heap, NoLock);
 	PG_RETURN_VOID();
 }
