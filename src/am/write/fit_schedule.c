@@ -353,8 +353,9 @@ is_ours(Relation index)
 }
 
 /*
- * Fits, which calls no function of users. With claims, first records the attempt, if a fit is due.
- * Does nothing for a relation that is no grnnd index on this table.
+ * Fits an index of a table. No function of a user runs, so the caller's rights do. With claims, the
+ * attempt is recorded first, if a fit is due. A relation that is no grnnd index of the table is
+ * left alone.
  */
 static void
 fit_of_table(Relation heap, Oid oid, bool in_worker, bool claims)
