@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "memory/memory.h"
+#include "store/prune.h"
 #include "store/record.h"
 
 /* 10,000 sentences and image patches: the same form with half and twice of the next three. */
@@ -74,15 +75,6 @@ typedef struct RoundingTest
 								 * vectors */
 	uint64_t	samples;
 } RoundingTest;
-
-static int
-by_number(const void *a, const void *b)
-{
-	uint32_t	x = *(const uint32_t *) a;
-	uint32_t	y = *(const uint32_t *) b;
-
-	return (x > y) - (x < y);
-}
 
 static int
 by_distance(const void *a, const void *b)
@@ -167,29 +159,25 @@ rounding_is_tested(const GrnPipeline *p)
 /* ---- test with the graph ---- */
 
 /*
- * Lists the neighbors of v and their neighbors, without duplicates and without v, at most AROUND
- * vertices.  Returns their number.
+ * Lists AROUND vertices that few edges separate from v, without v.  Returns their number, which is
+ * less if v reaches no more.
  */
 static uint32_t
-vertices_around(const GrnGraph *g, uint64_t v, uint32_t *out)
+vertices_around(const GrnGraph *g, uint32_t v, uint32_t *out)
 {
-	const uint32_t *near = g->ids + v * g->degree;
-	uint32_t	n = g->counts[v];
-	uint32_t	kept = 0;
+	uint32_t	n = 0;
 
-	memcpy(out, near, n * sizeof(uint32_t));
-	for (uint32_t i = 0; i < g->counts[v]; i++)
+	for (uint32_t from = v, i = 0; n < AROUND; from = out[i++])
 	{
-		const uint32_t *next = g->ids + (uint64_t) near[i] * g->degree;
+		const uint32_t *near = g->ids + (uint64_t) from * g->degree;
 
-		for (uint32_t j = 0; j < g->counts[near[i]] && n < AROUND; j++)
-			out[n++] = next[j];
+		for (uint32_t j = 0; j < g->counts[from] && n < AROUND; j++)
+			if (near[j] != v && grn_find_id(out, n, near[j]) < 0)
+				out[n++] = near[j];
+		if (i == n)
+			break;
 	}
-	qsort(out, n, sizeof(uint32_t), by_number);
-	for (uint32_t i = 0; i < n; i++)
-		if (out[i] != v && (kept == 0 || out[i] != out[kept - 1]))
-			out[kept++] = out[i];
-	return kept;
+	return n;
 }
 
 /* A GrnRangeFn over vertices: computes own vectors in advance. */
@@ -224,9 +212,9 @@ judge_range(void *arg, int worker, size_t first, size_t end)
 	(void) worker;
 	for (size_t i = first; i < end; i++)
 	{
-		uint64_t	v = grn_random(p->build->spec->params.seed, PROBES, i) % p->graph.n;
+		uint32_t	v = (uint32_t) (grn_random(p->build->spec->params.seed, PROBES, i) % p->graph.n);
 		const float *q = grn_row_values(rows, grn_row(rows, v), query);
-		uint32_t	ids[AROUND + GRN_MAX_DEGREE];
+		uint32_t	ids[AROUND];
 		uint32_t	n = vertices_around(&p->graph, v, ids);
 		float		distances[AROUND];
 		float		stored[AROUND];
