@@ -52,26 +52,27 @@ set_default(uint32_t *param, uint32_t value)
 
 /*
  * Rows on a line, each with two neighbors by the RNG rule, need the most rounds: with t1 = 4
- * and t2 = 3 one row in a hundred is not found by its own vector.  Builds of few rows or few
- * dimensions can afford more rounds.  4,500 rows on a line: recall at ef 10 is 1.000, with the
- * rounds of many rows .989, in .28 and .22 s; of five other sets within .002, near duplicates .504
- * and .490.  10,000 sentences with the rounds of few: .974 instead of .971, a tenth more time.
- * 10,000 rows on a line in 2 dimensions, ef 40: 1.000, with the rounds of many .998; image patches
- * cut to 6 dimensions the same with twice of FEW_DIMENSIONS.
+ * and t2 = 3 one row in a hundred is not found by its own vector.  Builds of few rows can afford
+ * more rounds, and so can builds whose first rounds leave a vertex few neighbors.  4,500 rows on a
+ * line: recall at ef 10 is 1.000, with the rounds of many rows .989, in .28 and .22 s; of five
+ * other sets within .002, near duplicates .504 and .490.  10,000 sentences with the rounds of few:
+ * .974 instead of .971, a tenth more time.  FEW_NEIGHBORS, 10,000 rows at ef 40: a line in 64
+ * dimensions 1.000, a circle in 500 .994, with half .996 and .975, with twice the same; tokens and
+ * clusters have twice the rounds then, for recall within .001.
  */
 #define FEW_ROWS 5000
-#define FEW_DIMENSIONS 3
+#define FEW_NEIGHBORS 4
+#define MORE_OUTER 8
+#define MORE_INNER 6
 
 void
 grn_default_params(GrnGraphParams *params, uint32_t dim, size_t n)
 {
-	bool		cheap = n <= FEW_ROWS || dim <= FEW_DIMENSIONS;
-
 	set_default(&params->degree, grn_bare_degree(dim));
 	set_default(&params->r, params->degree > 48 ? params->degree : 48);
 	set_default(&params->s, 32);
-	set_default(&params->t1, cheap ? 8 : 4);
-	set_default(&params->t2, cheap ? 6 : 3);
+	set_default(&params->t1, n <= FEW_ROWS ? MORE_OUTER : 4);
+	set_default(&params->t2, n <= FEW_ROWS ? MORE_INNER : 3);
 	if (!(params->rho > 0.0f && params->rho <= 1.0f))
 		params->rho = 1.0f;
 }
@@ -565,6 +566,20 @@ too_coarse(const Descent *d)
 	return close > seen / GRN_MOST_COARSE;
 }
 
+/* More rounds if pools are short. */
+static void
+set_rounds(Descent *d)
+{
+	uint64_t	neighbors = 0;
+
+	for (size_t v = 0; v < d->rows.n; v++)
+		neighbors += d->counts[v];
+	if (neighbors >= FEW_NEIGHBORS * (uint64_t) d->rows.n)
+		return;
+	d->params.t1 = d->params.t1 < MORE_OUTER ? MORE_OUTER : d->params.t1;
+	d->params.t2 = d->params.t2 < MORE_INNER ? MORE_INNER : d->params.t2;
+}
+
 /* A round is divided into slices.  Progress is reported after each slice. */
 typedef struct Slice
 {
@@ -696,6 +711,8 @@ grn_rnnd_build_part(const GrnRows *rows, const GrnGraphParams *params,
 			done = 0;
 			run_outer_iteration(&d, parallel, d.params.t2 + 1, progress, progress_ctx, &done, total);
 		}
+		if (outer == 0)
+			set_rounds(&d);
 		if (outer + 1 == d.params.t1)
 		{
 			/* Keys pushed in the last round were pruned.  Only edges of pools may fill lists. */

@@ -24,6 +24,16 @@ fill_clusters(float *x, size_t i, uint32_t dim)
 		x[j] = (float) (grn_random(3, i % 20, j) % 1000) + 0.01f * unit_normal();
 }
 
+/* Along a line, with a little noise. */
+static void
+fill_line(float *x, size_t i, uint32_t dim)
+{
+	float		at = (float) (grn_random(4, i, 0) % 100000);
+
+	for (uint32_t j = 0; j < dim; j++)
+		x[j] = at + unit_normal();
+}
+
 /* A fifth of the rows in such clusters, the others in a wide one. */
 static void
 fill_some_clusters(float *x, size_t i, uint32_t dim)
@@ -225,6 +235,13 @@ test_recall_projected(void)
 	recall_of(fill_normal, 4500, 400, 0.80);
 	recall_of(fill_clusters, 4500, 12, 0.97);
 	recall_of(fill_some_clusters, 4500, 12, 0.97);
+}
+
+/* Few neighbors need many rounds. */
+static void
+test_recall_line(void)
+{
+	recall_of(fill_line, 12000, 24, 0.975);
 }
 
 static float middle_width;
@@ -643,6 +660,7 @@ main(void)
 	RUN(test_recall_bytes);
 	RUN(test_recall_odd_dimensions);
 	RUN(test_recall_projected);
+	RUN(test_recall_line);
 	RUN(test_coarse);
 	RUN(test_same_for_any_threads);
 	RUN(test_fill);
