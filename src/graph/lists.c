@@ -8,6 +8,14 @@
  * SIFT descriptors of average degree 23 needed 35 steps for recall@10 = .95; with lists filled
  * to 32 they needed 28.  The GPU fills lists by the same rule.
  *
+ * By inner product a query wants the rows that reach farthest in its direction.  Where all rows
+ * lie on one side of the origin, these are at the edge of their neighborhood, and nearest to few
+ * rows.  So the added neighbors have the largest products instead of the least distances (on
+ * cores, not on a GPU).  10,000 rows, recall at ef 40 and of LIMIT 100 at ef 200: clusters of
+ * unequal spread .991 and .997 instead of .830 and .966, days that drift .998 and 1.000 instead of
+ * .977 and .999, rows far from the origin 1.000 and .997 instead of 1.000 and .939; seven other
+ * sets the same.
+ *
  * Lists are made by position, in the memory of the inboxes, which are no longer needed.  The
  * last step writes the lists in the order of vertices.
  */
@@ -97,6 +105,25 @@ insert_id(uint32_t *table, uint32_t id)
 	return true;
 }
 
+/* Whether places are not near by products as they are by distances. */
+static bool
+by_products(const Descent *d)
+{
+	return grn_is_scaled(d->rows.embedding) && grn_compares_products(d->rows.comparison) &&
+		!grn_form(d->rows.form)->sparse;
+}
+
+/* The ordinals of negative inner products with a panel. */
+static void
+negative_products(const Descent *d, size_t v, const GrnPanel *panel, uint32_t *out)
+{
+	float		scratch[GRN_MOST_DIMS];
+	const float *x = grn_row_values(&d->rows, grn_row(&d->rows, v), scratch);
+
+	for (uint32_t i = 0; i < panel->count; i++)
+		out[i] = grn_ordinal(-grn_form_ip(d->rows.form, x, grn_row(&d->rows, panel->ids[i]), d->rows.dim));
+}
+
 /* Offers a panel of candidates to the `room` smallest keys, sorted.  Returns their number. */
 static uint32_t
 offer(const Descent *d, size_t v, GrnPanel *panel, uint64_t *nearest, uint32_t count,
@@ -104,7 +131,9 @@ offer(const Descent *d, size_t v, GrnPanel *panel, uint64_t *nearest, uint32_t c
 {
 	uint32_t	distances[GRN_PANEL_ROWS + 3];
 
-	if (panel->count > 0)
+	if (by_products(d))
+		negative_products(d, v, panel, distances);
+	else if (panel->count > 0)
 		grn_tile_dists(&d->tile, (uint32_t) v, panel, distances);
 	for (uint32_t i = 0; i < panel->count; i++)
 	{

@@ -226,6 +226,13 @@ SELECT count(*) FROM line a WHERE (SELECT id FROM line b ORDER BY b.v <-> a.v LI
 SELECT id FROM line ORDER BY v <-> '[0,0]' LIMIT 3;
 RESET enable_seqscan;
 
+-- by inner product, rows on one side of the origin: those that reach farthest are nearest to few
+SELECT setseed(.4);
+CREATE TABLE side AS SELECT (SELECT array_agg(hashint4(i % 2 * 64 + j)::float8 / 2e9 + (random() - 0.5) / 100)
+	FROM generate_series(1, 64 + 0 * i) j)::vector(64) AS v FROM generate_series(1, 5000) i;
+CREATE INDEX side_v ON side USING grnnd (v vector_ip_ops);
+SELECT recall > .98 AS found FROM grnnd_recall('side_v', 10, 40, 100);
+
 SET client_min_messages = warning;
 DROP SCHEMA test_recall CASCADE;
 DROP ROLE recall_reader;
