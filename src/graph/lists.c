@@ -105,14 +105,6 @@ insert_id(uint32_t *table, uint32_t id)
 	return true;
 }
 
-/* Whether places are not near by products as they are by distances. */
-static bool
-by_products(const Descent *d)
-{
-	return grn_is_scaled(d->rows.embedding) && grn_compares_products(d->rows.comparison) &&
-		!grn_form(d->rows.form)->sparse;
-}
-
 /* The ordinals of negative inner products with a panel. */
 static void
 negative_products(const Descent *d, size_t v, const GrnPanel *panel, uint32_t *out)
@@ -131,7 +123,7 @@ offer(const Descent *d, size_t v, GrnPanel *panel, uint64_t *nearest, uint32_t c
 {
 	uint32_t	distances[GRN_PANEL_ROWS + 3];
 
-	if (by_products(d))
+	if (grn_fills_by_products(d->rows.embedding, d->rows.comparison, d->rows.form))
 		negative_products(d, v, panel, distances);
 	else if (panel->count > 0)
 		grn_tile_dists(&d->tile, (uint32_t) v, panel, distances);

@@ -25,10 +25,20 @@ typedef struct GrnRows
 	uint32_t	dim;
 	GrnEmbedding embedding;		/* embedding of the rows in the space of the graph */
 	GrnForm		form;
-	GrnComparison comparison;	/* the metric's, for sparse rows */
+	GrnComparison comparison;	/* the metric's */
 	bool		on_disk;		/* memory does not hold the rows; readers call grn_prefetch_rows()
 								 * first */
 } GrnRows;
+
+/*
+ * Whether lists are filled with the largest products, because places near each other need not have
+ * large products.  (The products of sparse rows are the distances of their places.)
+ */
+static inline bool
+grn_fills_by_products(GrnEmbedding embedding, GrnComparison comparison, GrnForm form)
+{
+	return grn_is_scaled(embedding) && grn_compares_products(comparison) && !grn_form(form)->sparse;
+}
 
 #define GRN_ROW_ALIGN 16		/* rows begin at multiples of GRN_ROW_ALIGN */
 

@@ -112,6 +112,8 @@ grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace)
 		w.refused[c] = 2;
 		occlude(p, c, w.order + i + 1, norder - i - 1, &w);
 	}
+	if (p->wanted != NULL)
+		sort_by_distance(p->wanted, w.order, norder);
 	for (uint32_t i = 0; i < norder && nkeep < room && nkeep < fill; i++)
 		if (w.refused[w.order[i]] == 1)
 			keep[nkeep++] = w.order[i];

@@ -35,7 +35,8 @@ typedef struct GrnPrune
 								 * distance to u */
 	uint32_t	most;			/* maximum number of neighbors, including the fixed neighbors */
 	uint32_t	fill;			/* up to this number of neighbors, the nearest refused candidates
-								 * are added */
+								 * are added, */
+	const float *wanted;		/* [n] or, unless NULL, those with the least of these */
 } GrnPrune;
 
 /* Bytes of workspace for grn_prune() with n candidates. */
@@ -43,8 +44,8 @@ extern size_t grn_prune_bytes(uint32_t n);
 
 /*
  * Chooses among candidates nfixed..n-1.  Writes the chosen indices into keep (at most most -
- * nfixed): first the candidates that pass the rule, nearest first, then the nearest refused
- * candidates up to `fill`.  Returns their number.
+ * nfixed): first the candidates that pass the rule, nearest first, then refused candidates up to
+ * `fill`.  Returns their number.
  */
 extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
 

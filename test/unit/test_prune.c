@@ -126,6 +126,36 @@ prune_fill(void)
 }
 
 /* Codes are estimates: nearly the same choice as by vectors. */
+/* Refused candidates fill the list by other numbers than distances. */
+static void
+prune_fill_wanted(void)
+{
+	float		wanted[MOST_N];
+	uint32_t	keep[MOST_N];
+	bool		kept[MOST_N] = {false};
+	GrnPrune	p = {.rows = rows[0], .stride = DIM, .dim = DIM, .form = GRN_FORM_FLOATS, .dist = dist,
+		.n = MOST_N, .most = MOST_N};
+	void	   *workspace = malloc(grn_prune_bytes(MOST_N));
+	uint32_t	by_rule;
+	float		last = 0;
+
+	random_rows(MOST_N);
+	for (uint32_t i = 0; i < MOST_N; i++)
+		wanted[i] = (float) (i * 37 % MOST_N);
+	by_rule = grn_prune(&p, keep, workspace);
+	p.fill = by_rule + 7;
+	p.wanted = wanted;
+	CHECK(grn_prune(&p, keep, workspace) == by_rule + 7, "%u by the rule", by_rule);
+	for (uint32_t k = 0; k < by_rule + 7; k++)
+	{
+		kept[keep[k]] = true;
+		last = k >= by_rule && wanted[keep[k]] > last ? wanted[keep[k]] : last;
+	}
+	for (uint32_t c = 0; c < MOST_N; c++)
+		CHECK(kept[c] || wanted[c] > last, "%u left out", c);
+	free(workspace);
+}
+
 static void
 prune_by_codes(void)
 {
@@ -266,6 +296,7 @@ main(void)
 	grn_dist_init();
 	RUN(prune_by_rows);
 	RUN(prune_fill);
+	RUN(prune_fill_wanted);
 	RUN(prune_by_codes);
 	RUN(evict);
 	UNIT_END();

@@ -4,10 +4,12 @@
  */
 #include "am/write/link.h"
 
+#include <math.h>
+
 #include "common/hashfn.h"
 
 #include "am/index/index.h"
-#include "space/space.h"
+#include "space/rows.h"
 #include "store/prune.h"
 
 /*
@@ -550,6 +552,23 @@ prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, cons
 		}
 }
 
+/*
+ * The negative inner product, in norm units, of x and the row with that place.  10,000 rows created
+ * empty, recall at ef 40 and of LIMIT 100 at ef 200 with lists filled by distance and by product:
+ * log-normal lengths .883 and .894, .912 and .952; Pareto lengths .991 and .958, .997 and .981; two
+ * models in one column .918 and .993, .975 and .994; days that drift .770 and .880, .766 and .883.
+ */
+static float
+negative_product(const GrnndIndex *ix, const float *x, const float *place)
+{
+	double		norm2 = grn_norm2(place, ix->meta.dim);
+
+	if (norm2 == 0)
+		return 0;
+	return (float) (-grn_dist->ip_f32(x, place, ix->meta.dim) *
+					grn_placed_length((float) norm2, ix->encoder.power) / sqrt(norm2));
+}
+
 void
 grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 {
@@ -606,6 +625,14 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 	distances_from(near, near->own, others, prune.n, dist);
 	for (uint32 i = 0; i < prune.n; i++)
 		dist[i] += p->error2;
+	if (grn_fills_by_products(ix->key.metric->embedding, ix->key.metric->comparison, l->form))
+	{
+		float	   *products = palloc(Max(nfound, 1) * sizeof(float));
+
+		for (uint32_t i = 0; i < prune.n; i++)
+			products[i] = negative_product(ix, p->x, others[i]);
+		prune.wanted = products;
+	}
 	if (mine.vec != NULL)
 		prefer_signature(l, search, mine.sig, dist, from, prune.n);
 	list->count = grn_prune(&prune, keep, palloc(grn_prune_bytes(prune.n) + 1));
