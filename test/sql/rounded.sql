@@ -124,5 +124,10 @@ CREATE INDEX apart_idx ON apart USING grnnd (v vector_l2_ops);
 SELECT stored_as, advice FROM grnnd_stats('apart_idx');
 RESET maintenance_work_mem;
 RESET grnnd.build_memory_limit;
+-- short rows beside long ones: a center would be longer than they are
+CREATE TABLE lengths AS SELECT (SELECT array_agg((ARRAY[1, 100, 10000])[1 + i % 3] * (hashint4(i * 768 + j)::float8 / 2e9) ORDER BY j)
+	FROM generate_series(1, 768) j)::vector(768) AS v FROM generate_series(0, 1499) i;
+CREATE INDEX lengths_idx ON lengths USING grnnd (v vector_l2_ops) WITH (layout = compact);
+SELECT recall > .45 AS found FROM grnnd_recall('lengths_idx', 10, 40, 200);
 
 DROP SCHEMA test_rounded CASCADE;
