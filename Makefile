@@ -71,7 +71,7 @@ DOCS = $(wildcard doc/grnnd*.md)
 PLAIN_ROOMS = memory space space/kernels store graph
 GRAPH_SRC = $(wildcard $(PLAIN_ROOMS:%=src/%/*.c))
 # A backend builds small indexes itself (src/am/create/in_backend.c): the steps of a build, without a GPU.
-STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,group_lists \
+STEPS_SRC = $(wildcard src/builder/pipeline*.c src/builder/parts*.c) $(patsubst %,src/builder/%.c,forming new_lists \
 	build_graph finish gpu_team gpus host prepare progress upload) cuda/stub.c
 OBJS = $(patsubst %.c,%.o,$(wildcard src/am/*.c src/am/*/*.c) $(GRAPH_SRC) $(STEPS_SRC))
 # pg_regress finds the outputs in ./expected, those of isolation tests under inputdir.

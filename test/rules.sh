@@ -91,7 +91,7 @@ includes src/am '(tools|build_server)/' | rule "src/am sees no other extension"
 includes src/tools '(builder|build_server|cuda)/|\.\.' | rule "src/tools sees neither the builder nor GPUs"
 includes src/build_server 'cuda/|\.\.|tools/' | rule "src/build_server sees no GPU"
 includes src/builder '(tools|build_server)/' | rule "src/builder sees no other extension"
-includes src/am 'builder/' | grep -vE '"builder/protocol\.h"|^src/am/create/in_backend\.c:.*"builder/(pipeline|group_lists)\.h"' |
+includes src/am 'builder/' | grep -vE '"builder/(protocol|slots)\.h"|^src/am/create/in_backend\.c:.*"builder/(pipeline|forming)\.h"' |
 	rule "src/am sees the builder through its protocol, but for small builds"
 includes cuda '(\.\./)*(src/)?(am|builder|paper)/' | rule "cuda sees neither the server nor the programs"
 {

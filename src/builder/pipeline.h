@@ -24,28 +24,6 @@ typedef struct GrnBuild
  */
 extern bool grn_build(GrnBuild *build, GrnBuildResult *result, GrnFailure *failure);
 
-/* group_lists.c: puts the rows of lists of filter columns into groups. */
-
-/* Lists to group, and the segments of the build. */
-typedef struct GrnGroupRequest
-{
-	const GrnBuildSpec *spec;
-	const GrnBuildResult *result;
-	uint64_t	rows;			/* rows of the build */
-	char	   *built;			/* segment RESULT */
-	char	   *lists;			/* segment LISTS, */
-	uint64_t	list_bytes;		/* mapped bytes of LISTS */
-} GrnGroupRequest;
-
-/* Whether all arrays lie in LISTS, and lists name nodes and groups that exist. */
-extern bool grn_group_request_sound(const GrnGroupRequest *request);
-
-/*
- * Makes the groups of a sound request, by all threads, each list by a single thread.  Returns false
- * without memory for the work.
- */
-extern bool grn_group_lists(const GrnGroupRequest *request, GrnParallel *parallel);
-
 /* serve.c: the builder process of a leader. */
 
 /* Has another host build; src/build_server/client.c. */

@@ -22,8 +22,9 @@
  *   EXTENT ... GRANT --------------->   long before it waits for GRANT
  *   <----------------------- WRITTEN    RESULT is final; of an index alone
  *   <------------------------- DONE     (GrnBuildResult)
- *   EXTENT(LISTS) ... GROUP -------->   lists to put into groups
- *   <----------------- BEAT, GROUPED
+ *   EXTENT(VALUES, PAGES) ... FORM ->   the geometry of the records
+ *   <-- NEED(LISTS), BEAT, LISTED ---   sizes of the lists of values
+ *   both: pages by way of PAGES         (slots.h)
  *   RELEASE ------------------------>   drops all mappings
  *   <--------------------- RELEASED
  *   START ... ---------------------->   the next build, with the device still open
@@ -33,8 +34,8 @@
  * file treats the build as ended.
  *
  * EXTENTs after the next START belong to a new mapping.  The device and gpu_devices of later builds
- * must equal the first build's.  From DONE to START the builder sends only GROUPED and RELEASED,
- * and between GROUP and GROUPED only BEAT.  The builder exits GRN_IDLE_SECONDS after RELEASED.
+ * must equal the first build's.  From DONE to START the builder sends only what answers FORM and
+ * RELEASE.  The builder exits GRN_IDLE_SECONDS after RELEASED.
  */
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H
@@ -45,7 +46,7 @@
 #include "store/group.h"
 #include "store/record.h"
 
-#define GRN_PROTOCOL_VERSION 26
+#define GRN_PROTOCOL_VERSION 27
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -64,11 +65,13 @@ typedef enum GrnSegment
 								 * VECTORS */
 	GRN_SEG_RESULT,				/* see GrnResultArrays */
 	GRN_SEG_WORK,				/* the builder's own workspace */
-	GRN_SEG_LISTS,				/* see GrnLists */
+	GRN_SEG_VALUES,				/* GRN_VALUE_BYTES for each filter column of each row, which the
+								 * leader fills: see grn_value() */
+	GRN_SEG_LISTS,				/* see GrnNewLists (forming.h) */
+	GRN_SEG_PAGES,				/* see GrnSlots (slots.h) */
 	/* The segments from here on belong to the leader alone; the builder never maps them. */
 	GRN_SEG_TIDS,				/* 8 bytes a row */
-	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row, then the arrays of
-								 * write_filters.c */
+	GRN_SEG_ATTRS,				/* GrnBuildSpec.attr_bytes a row */
 	GRN_NSEGMENTS
 } GrnSegment;
 
@@ -305,6 +308,42 @@ grn_result_codec(const GrnBuildResult *r, GrnMetric metric, uint32_t dim, const 
 	return codec;
 }
 
+/* ---- records ---- */
+
+/* What the leader has decided of an index's records and pages. */
+typedef struct GrnFormSpec
+{
+	GrnCodeShape shape;			/* of the records' codes, */
+	uint32_t	form;			/* and GrnForm of own vectors: others than the result's if the
+								 * index has too few rows */
+	uint32_t	coded;			/* records have the result's codes; otherwise zeroes */
+	uint32_t	buckets;		/* buckets of the lists of a column's values; 0: no lists */
+	uint32_t	listed;			/* a bit for each filter column whose values have lists */
+	uint32_t	least_records;	/* records of a list with groups, at least */
+	uint64_t	first_list;		/* id of the first record of lists */
+	uint32_t	page_bytes;
+	uint32_t	payload_at;		/* offset of a page's payload */
+} GrnFormSpec;
+
+/* A value of a filter column, as the builder knows it: rank and signature. */
+#define GRN_VALUE_BYTES (sizeof(uint32_t) + 1)
+
+static inline uint8_t *
+grn_value(void *values, uint32_t columns, uint64_t row, uint32_t column)
+{
+	return (uint8_t *) values + (row * columns + column) * GRN_VALUE_BYTES;
+}
+
+/* The sizes of an index's lists of values, without the lists' heads. */
+typedef struct GrnListSizes
+{
+	uint64_t	rows;			/* rows of all lists */
+	uint64_t	lists;			/* lists with groups */
+	uint64_t	records;		/* records of chains */
+	uint64_t	groups;
+	uint64_t	guides;			/* records of guides */
+} GrnListSizes;
+
 typedef enum GrnMsgType
 {
 	/* leader to builder */
@@ -316,7 +355,7 @@ typedef enum GrnMsgType
 								 * far */
 	GRN_MSG_GRANT,				/* arg0: segment, arg1: bytes now mapped */
 	GRN_MSG_RELEASE,			/* after DONE: another build may follow */
-	GRN_MSG_GROUP,				/* after DONE: LISTS has lists to put into groups */
+	GRN_MSG_FORM,				/* form, after DONE: pages will be wanted */
 	GRN_MSG_CONNECTION,			/* text: the next piece of the connection string */
 	/* builder to leader */
 	GRN_MSG_HELLO = 64,			/* arg0: version */
@@ -329,7 +368,8 @@ typedef enum GrnMsgType
 	GRN_MSG_DEVICE,				/* arg0: 1 for a GPU; text: its name */
 	GRN_MSG_RELEASED,			/* the builder has unmapped the last build's memory */
 	GRN_MSG_WRITTEN,			/* RESULT is final; the builder now measures recall */
-	GRN_MSG_GROUPED				/* LISTS has the groups; arg0: microseconds that they took */
+	GRN_MSG_LISTED				/* arg: records of chains, groups, records of guides; LISTS has
+								 * signatures and buckets */
 } GrnMsgType;
 
 typedef struct GrnMsg
@@ -341,6 +381,7 @@ typedef struct GrnMsg
 	{
 		GrnBuildSpec spec;
 		GrnBuildResult result;
+		GrnFormSpec form;
 		struct
 		{
 			char		text[512];
@@ -348,53 +389,5 @@ typedef struct GrnMsg
 		}			say;
 	}			u;
 } GrnMsg;
-
-/*
- * Lists of filter columns, whose rows the builder puts into groups (store/group.h).  LISTS
- * begins with a GrnLists.
- */
-typedef struct GrnLists
-{
-	uint64_t	lists;
-	uint64_t	rows;			/* of all lists, and of lists without groups */
-	uint64_t	groups;
-	uint64_t	room;			/* rows of a group at most */
-} GrnLists;
-
-typedef struct GrnListToGroup
-{
-	uint64_t	row;			/* the first in nodes and in order, */
-	uint32_t	group;			/* and in the other arrays of groups */
-	uint32_t	n;				/* rows */
-	uint32_t	groups;
-	uint32_t	seed;
-} GrnListToGroup;
-
-/* The arrays of LISTS, list by list.  The builder writes the groups. */
-typedef struct GrnListArraysToGroup
-{
-	GrnListToGroup *lists;		/* [lists] */
-	uint32_t   *nodes;			/* [rows] nodes of the rows */
-	GrnGroups	groups;			/* order [rows], the others [groups] */
-	uint64_t	bytes;			/* bytes of LISTS */
-} GrnListArraysToGroup;
-
-/* Places the arrays by their sizes.  segment: LISTS, or NULL, for the bytes alone. */
-static inline GrnListArraysToGroup
-grn_place_lists(const GrnLists *l, uint32_t code_bytes, void *segment)
-{
-	GrnListArraysToGroup at;
-	GrnArena	a = {segment, 0};
-
-	(void) grn_take(&a, 1, sizeof(GrnLists));
-	at.lists = grn_take(&a, l->lists, sizeof(GrnListToGroup));
-	at.nodes = grn_take(&a, l->rows, sizeof(uint32_t));
-	at.groups.order = grn_take(&a, l->rows, sizeof(uint32_t));
-	at.groups.ends = grn_take(&a, l->groups, sizeof(uint32_t));
-	at.groups.middles = grn_take(&a, l->groups, code_bytes);
-	at.groups.factors = grn_take(&a, l->groups, sizeof(GrnFactor));
-	at.bytes = a.used;
-	return at;
-}
 
 #endif							/* GRN_PROTOCOL_H */

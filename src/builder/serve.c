@@ -24,6 +24,7 @@
 
 #include "builder/gpus.h"
 #include "builder/prepare.h"
+#include "builder/slots.h"
 #include "builder/threads.h"
 #include "space/metric.h"
 #include "space/rows.h"
@@ -52,8 +53,9 @@ typedef struct Server
 	GrnBuild	job;
 	GrnBuildResult result;		/* result of the last build, while its memory is mapped */
 	bool		built;			/* `result` is valid */
-	bool		group;			/* GROUP has come, */
-	GrnGroupRequest to_group;	/* with this */
+	bool		form;			/* FORM has come, */
+	GrnFormSpec to_form;		/* with this */
+	bool		release;		/* RELEASE has come */
 	const GrnElsewhere *elsewhere;	/* NULL: this process builds */
 	char	   *connection;		/* connection string of the other host; NULL: empty so far */
 	Segment		segments[GRN_NSEGMENTS];
@@ -223,6 +225,28 @@ reserve_segments(Server *s, const GrnBuildSpec *spec)
 	}
 }
 
+static GrnSlots *
+slots_of(const Server *s)
+{
+	return (GrnSlots *) s->segments[GRN_SEG_PAGES].base;
+}
+
+/* Whether the builder can form pages by a FORM: a slot lies in PAGES, and all values in VALUES. */
+static bool
+can_form(const Server *s, const GrnFormSpec *form)
+{
+	uint64_t	values = s->job.n * s->spec.sig_bytes * GRN_VALUE_BYTES;
+
+	return grn_shape_sound(form->shape) && grn_form_for(form->form, (GrnForm) s->spec.form) != NULL &&
+		(!form->coded || memcmp(&form->shape, &s->result.shape, sizeof(form->shape)) == 0) &&
+		(form->coded || form->buckets == 0) && form->least_records > 0 &&
+		form->page_bytes <= 65536 && form->payload_at <= form->page_bytes &&
+		s->spec.payload <= form->page_bytes - form->payload_at &&
+		s->segments[GRN_SEG_VALUES].mapped >= values &&
+		s->segments[GRN_SEG_PAGES].mapped >= sizeof(GrnSlots) && slots_of(s)->n <= GRN_MOST_SLOTS &&
+		s->segments[GRN_SEG_PAGES].mapped >= grn_slot_at(slots_of(s)->n, form->page_bytes);
+}
+
 /* Appends a piece of the connection string.  Returns false if out of memory. */
 static bool
 add_connection(Server *s, const char *piece)
@@ -240,7 +264,6 @@ add_connection(Server *s, const char *piece)
 static void
 handle_message(Server *s, const GrnMsg *msg, int file)
 {
-	GrnMsg		released = {.type = GRN_MSG_RELEASED};
 	bool		fits = true;
 
 	/*
@@ -248,10 +271,12 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	 * or the EXTENTs were enough without GRANT.
 	 */
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_GRANT && msg->type != GRN_MSG_EXTENT &&
-		(msg->type == GRN_MSG_RELEASE || msg->type == GRN_MSG_GROUP) == s->started)
+		(msg->type == GRN_MSG_RELEASE || msg->type == GRN_MSG_FORM) == s->started)
 		violation(s, "a message before START");
-	if ((msg->type == GRN_MSG_GROUP && !s->built) || (msg->type != GRN_MSG_EXTENT && s->group))
-		violation(s, "a message before GROUPED");
+	if (msg->type == GRN_MSG_FORM && (!s->built || s->form || !can_form(s, &msg->u.form)))
+		violation(s, "a FORM that makes no sense");
+	if (msg->type == GRN_MSG_START && (s->form || s->release))
+		violation(s, "a message before RELEASED");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
 		if (s->started || s->built)
@@ -265,7 +290,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 		violation(s, "another version of the protocol");
 	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS &&
 		msg->type != GRN_MSG_CONNECTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
-		msg->type != GRN_MSG_GROUP && msg->type != GRN_MSG_RELEASE)
+		msg->type != GRN_MSG_FORM && msg->type != GRN_MSG_RELEASE)
 		violation(s, "an unknown message");
 	/* The last build's memory is not used any more. */
 	if (msg->type == GRN_MSG_START)
@@ -295,24 +320,21 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 		case GRN_MSG_GRANT:
 			/* The EXTENTs before are mapped already, and need() waits for their bytes. */
 			break;
-		case GRN_MSG_GROUP:
-			s->to_group = (GrnGroupRequest) {&s->spec, &s->result, s->job.n, s->segments[GRN_SEG_RESULT].base,
-											 s->segments[GRN_SEG_LISTS].base, s->segments[GRN_SEG_LISTS].mapped};
-			s->group = true;
+		case GRN_MSG_FORM:
+			s->to_form = msg->u.form;
+			__atomic_store_n(&s->form, true, __ATOMIC_RELAXED);
 			break;
 		case GRN_MSG_RELEASE:
 			s->built = false;
-			drop_segments(s);
-			s->idle_since = grn_seconds();
+			s->release = true;
+			if (s->form)
+				grn_slots_stop(slots_of(s), s->spec.threads);
 			break;
 	}
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->mutex);
 	if (!fits)
 		violation(s, "more rows, or a longer connection string, than it has memory for");
-	/* The leader waits for RELEASED. */
-	if (msg->type == GRN_MSG_RELEASE)
-		send_message(s, &released);
 }
 
 /* Receives and handles a message.  Exits the process at end of file. */
@@ -373,7 +395,7 @@ listen_main(void *arg)
 			receive(s);
 		if (grn_seconds() - last >= BEAT_EVERY_MS / 1000.0)
 		{
-			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED) || __atomic_load_n(&s->group, __ATOMIC_RELAXED))
+			if (__atomic_load_n(&s->started, __ATOMIC_RELAXED) || __atomic_load_n(&s->form, __ATOMIC_RELAXED))
 				send_beat(s);
 			last = grn_seconds();
 		}
@@ -573,23 +595,41 @@ open_device(Server *s)
 
 /* ---- */
 
-/* Serves GROUP. */
+/* Serves FORM until RELEASE. */
 static void
-serve_groups(Server *s, GrnPool *pool)
+serve_pages(Server *s, GrnPool *pool)
 {
-	GrnMsg		msg = {.type = GRN_MSG_GROUPED};
-	double		since = grn_seconds();
+	GrnForming	f = {.spec = &s->spec, .result = &s->result, .form = s->to_form, .rows = s->job.n, .host = s->host,
+		.parallel = grn_pool_parallel(pool)};
+	GrnMsg		msg = {.type = GRN_MSG_LISTED};
 	GrnFailure	failure;
 
-	if (!grn_group_request_sound(&s->to_group))
-		violation(s, "lists that cannot be put into groups");
-	if (!grn_group_lists(&s->to_group, grn_pool_parallel(pool)))
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
 	{
-		grn_fail(&failure, "53200", "", "the builder process is out of memory for groups of lists");
-		fail_build(s, &failure);
+		f.base[i] = s->segments[i].base;
+		f.bytes[i] = s->segments[i].mapped;
 	}
-	msg.arg[0] = (uint64_t) (grn_lap(&since) * 1e6);
-	__atomic_store_n(&s->group, false, __ATOMIC_RELAXED);
+	if (!grn_forming_begin(&f, &failure))
+		fail_build(s, &failure);
+	msg.arg[0] = f.sizes.records;
+	msg.arg[1] = f.sizes.groups;
+	msg.arg[2] = f.sizes.guides;
+	send_message(s, &msg);
+	if (!grn_slots_serve(slots_of(s), &f, &failure))
+		fail_build(s, &failure);
+}
+
+/* Drops the mappings, which no thread uses any more. */
+static void
+release(Server *s)
+{
+	GrnMsg		msg = {.type = GRN_MSG_RELEASED};
+
+	pthread_mutex_lock(&s->mutex);
+	drop_segments(s);
+	s->release = false;
+	s->idle_since = grn_seconds();
+	pthread_mutex_unlock(&s->mutex);
 	send_message(s, &msg);
 }
 
@@ -600,14 +640,22 @@ await_start(Server *s, GrnPool *pool)
 	pthread_mutex_lock(&s->mutex);
 	while (!s->started)
 	{
-		if (s->group)
+		bool		form = s->form;
+		bool		end = s->release && !form;
+
+		if (!form && !end)
 		{
-			pthread_mutex_unlock(&s->mutex);
-			serve_groups(s, pool);
-			pthread_mutex_lock(&s->mutex);
+			pthread_cond_wait(&s->changed, &s->mutex);
 			continue;
 		}
-		pthread_cond_wait(&s->changed, &s->mutex);
+		pthread_mutex_unlock(&s->mutex);
+		if (form)
+			serve_pages(s, pool);
+		else
+			release(s);
+		pthread_mutex_lock(&s->mutex);
+		if (form)
+			__atomic_store_n(&s->form, false, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&s->mutex);
 }
@@ -705,7 +753,7 @@ serve_build(Server *s, GrnPool **pool)
 	pthread_mutex_unlock(&s->mutex);
 	msg.type = GRN_MSG_DONE;
 	send_message(s, &msg);
-	/* The other host frees memory meanwhile; the leader may want groups before that ends. */
+	/* The other host frees memory meanwhile; the leader wants pages before that ends. */
 	if (s->elsewhere && pthread_create(&ending, NULL, end_main, s) != 0)
 		s->elsewhere->end();
 }

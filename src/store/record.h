@@ -365,6 +365,23 @@ typedef struct GrnListRow
 	const uint8_t *sig;
 } GrnListRow;
 
+/* The bucket of a rank, counted across all columns, of `buckets` each. */
+static inline uint32_t
+grn_list_bucket(uint32_t buckets, uint32_t column, uint32_t rank)
+{
+	return column * buckets + (uint32_t) ((uint64_t) rank * buckets >> 32);
+}
+
+/* Initializes an empty record of a bucket.  flags: 0 for its chain; GRN_GROUP; GRN_GUIDE. */
+static inline void
+grn_list_start(GrnRecord *rec, uint32_t bucket, uint16_t generation, uint8_t flags)
+{
+	rec->state = GRN_LIST;
+	rec->flags = flags;
+	rec->next = GRN_INVALID_ID;
+	grn_tids_set_owner(rec, bucket, generation);
+}
+
 /* Number of rows that a GRN_LIST record has room for. */
 static inline uint32_t
 grn_list_rows(const GrnLayout *l)

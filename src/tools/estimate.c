@@ -222,26 +222,27 @@ sampled_form(Estimate *e)
 /* ---- the estimate ---- */
 
 /*
- * Computes the space of filter columns: records of lists, pages, and bytes of ATTRS behind the
- * values.  All lists of a column are assumed to have equal lengths.
+ * Computes the space of filter columns: records of lists, pages, and bytes of LISTS.  All lists of
+ * a column are assumed to have equal lengths.
  */
 static void
 add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)
 {
 	const GrnndBuild *b = &e->build;
 	GrnndMeta	meta = {.sig_bytes = (uint16) layout->sig_bytes, .ncolumns = e->attrs->n, .build_nodes = (uint32) rows};
-	GrnndListSizes lists = {0};
+	GrnListSizes lists = {0};
 
 	/* an index without codes has no lists; an index of few rows gets lists later */
 	if (layout->code_bytes > 0 && (rows >= grnnd_fit_rows(b->dim) || layout->shape.own != 0))
 		meta.list_buckets = grnnd_list_buckets(layout, rows);
 	for (uint32 c = 0; c < e->attrs->n; c++)
 		for (uint32 i = 0; i < meta.list_buckets && grnnd_has_list(&e->attrs->attr[c]); i++)
-			grnnd_add_list(&lists, layout, rows / meta.list_buckets, rows);
-	*records = grnnd_place_lists(layout, rows, &lists).end;
+			grn_add_list(&lists, layout, GRNND_LEAST_GROUPS, rows / meta.list_buckets, rows);
+	*records = grn_place_lists(layout, rows, &lists).end;
 	grnnd_place_filters(&meta, layout, 0);
 	*pages = grnnd_filter_pages(&meta);
-	*bytes = grnnd_filter_bytes(&meta, layout, rows, &lists);
+	*bytes = layout->sig_bytes == 0 ? 0 :
+		grn_place_new_lists(layout, (uint32) rows, meta.list_buckets * meta.ncolumns, &lists, NULL).bytes;
 }
 
 /* Sizes of the segments, computed as grnnd_mapping_grow() lengthens segments. */
@@ -268,8 +269,8 @@ grow(Segments *s, GrnSegment segment, uint64 bytes)
 
 /* Returns memory and temporary file of a build of `rows` rows, in the order of its steps. */
 static Segments
-build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *layout, uint64 filter_bytes,
-			 uint64 rows)
+build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *layout, uint64 list_bytes,
+			 uint64 pages, uint64 rows)
 {
 	Segments	s = {.memory_left = (uint64) maintenance_work_mem * 1024};
 	uint64		of_row = b->attrs->bytes;
@@ -279,6 +280,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	GrnRows		like = {.dim = b->dim, .form = (GrnForm) b->spec.form};
 	GrnGraphParams params = b->spec.params;
 	GrnWorkNeeds needs = {.rows = rows, .nodes = rows, .dim = b->dim, .degree = layout->degree, .centered = r.centered};
+	uint32		processes = 1 + (uint32) grnnd_write_workers(b, pages);
 	GrnCodeCosts costs;
 	GrnWork		work;
 
@@ -289,6 +291,7 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 		grow(&s, GRN_SEG_ATTRS, Min(n, rows) * of_row);
 	}
 	grow(&s, GRN_SEG_ORDER, rows * sizeof(uint32));
+	grow(&s, GRN_SEG_VALUES, rows * b->spec.sig_bytes * GRN_VALUE_BYTES);
 	grn_layout_code_costs(spec, &costs);
 	needs.code_bytes = grn_most_code_bytes(&costs);
 	needs.code_dims = b->spec.use_codes && needs.code_bytes > 0 ? grn_max_code_dims(b->dim) : 0;
@@ -300,7 +303,8 @@ build_memory(const GrnndBuild *b, const GrnLayoutSpec *spec, const GrnLayout *la
 	grow(&s, GRN_SEG_RESULT, grn_result_arrays(&r, rows, b->dim, false, NULL).bytes);
 	r.shape = layout->shape;
 	grow(&s, GRN_SEG_RESULT, grn_result_arrays(&r, rows, b->dim, false, NULL).bytes);
-	grow(&s, GRN_SEG_ATTRS, rows * of_row + filter_bytes);
+	grow(&s, GRN_SEG_PAGES, grn_slot_at(processes * grnnd_slots_of_process(b->spec.threads, processes), BLCKSZ));
+	grow(&s, GRN_SEG_LISTS, list_bytes);
 	return s;
 }
 
@@ -314,7 +318,7 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 	GrnLayout	layout;
 	uint64		records,
 				pages,
-				filter_bytes;
+				list_bytes;
 	Segments	segments;
 
 	grnnd_choose_device(b, (double) rows);
@@ -324,10 +328,10 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a record of degree %u does not fit a page", spec.degree),
 				 errhint("Lower the storage parameter \"degree\".")));
-	add_filters(e, &layout, rows, &records, &pages, &filter_bytes);
+	add_filters(e, &layout, rows, &records, &pages, &list_bytes);
 	grnnd_check_records(records);
 	pages += grnnd_index_blocks(&layout, grn_has_center(layout.form, rows), records);
-	segments = build_memory(b, &spec, &layout, filter_bytes, rows);
+	segments = build_memory(b, &spec, &layout, list_bytes, pages, rows);
 
 	values[0] = Int64GetDatum((int64) rows);
 	values[2] = CStringGetTextDatum(devices[b->spec.device]);

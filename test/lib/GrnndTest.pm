@@ -39,14 +39,15 @@ sub compile_c
 }
 
 # grnnd_build on the processor's stand-in for GPUs (test/unit/gpu_standin.c), by the objects of the builder that is
-# tested, where they are.  $more: sources and options besides.
+# tested, where they are.  $more: sources and options besides; $main: main() is among them.
 sub compile_standin
 {
-	my ($to, $more) = @_;
+	my ($to, $more, $main) = @_;
 	my $top = abs_path("$lib/../..");
 	my $rooms = '{builder,memory,space,space/kernels,store,graph}';
 	my @objects = glob("$top/build/$rooms/*.o");
 	@objects = glob("$top/src/$rooms/*.c") unless @objects > 40;
+	@objects = grep { !m{builder/main\.[co]$} } @objects if $main;
 	compile_c("$top/test/unit/gpu_standin.c", $to, "-pthread -I$top/src -I$top @objects " . ($more // '') . " -lm -ldl -lrt");
 }
 

@@ -1,13 +1,15 @@
 /*
- * build_bad.c - a builder that speaks the protocol and, instead of building, hands
- * over a ring as its graph, with one fault named by its first argument ("random17": any).  Without
- * a fault ("none") CREATE INDEX must accept it.  Compiled by build_faults.pl.
+ * build_bad.c - a builder that speaks the protocol and, instead of building, hands over a ring as
+ * its graph, with one fault named by its first argument ("random17": any).  Without a fault
+ * ("none") CREATE INDEX must accept it.  Linked with the builder's own forming of pages, which has
+ * faults of its own.  Compiled by build_faults.pl.
  */
-#include "builder/protocol.h"
+#include "builder/slots.h"
 #include "space/form.h"
 #include "store/codec.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -341,8 +343,6 @@ build(uint64_t n, GrnBuildResult *r)
 		ids[(n - 1) * degree] = (uint32_t) n;
 	if (is("self"))
 		ids[5 * degree + 1] = 5;
-	if (is("duplicate"))
-		ids[(n / 2) * degree + count - 1] = ids[(n / 2) * degree];
 	if (is("count"))
 		counts[3] = (uint8_t) (degree + 1);
 	if (is("row_missing"))
@@ -403,6 +403,69 @@ build(uint64_t n, GrnBuildResult *r)
 		spoil(r);
 }
 
+/* ---- pages ---- */
+
+static GrnBuildResult built;
+static GrnForming forming;
+static pthread_t server;
+static int	serving;
+
+extern void __real_grn_form_pages(const GrnForming *f, GrnFormRoom *room, uint64_t first, uint32_t n, char *pages);
+extern void __wrap_grn_form_pages(const GrnForming *f, GrnFormRoom *room, uint64_t first, uint32_t n, char *pages);
+
+void
+__wrap_grn_form_pages(const GrnForming *f, GrnFormRoom *room, uint64_t first, uint32_t n, char *pages)
+{
+	GrnRecord  *rec = (GrnRecord *) (pages + f->form.payload_at);
+
+	if (is("no_pages"))
+		exit(8);
+	__real_grn_form_pages(f, room, first, n, pages);
+	if (is("record_state"))
+		rec->state = GRN_TIDS;
+	if (is("record_count"))
+		rec->count = (uint8_t) (f->layout.degree + 1);
+	if (is("record_id"))
+		grn_rec_ids(&f->layout, rec)[1] = (uint32_t) forming.rows;
+	if (is("record_error"))
+		rec->error = NAN;
+}
+
+static void
+run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+{
+	fn(arg, 0, 0, n);
+}
+
+static void *
+serve_main(void *slots)
+{
+	GrnFailure	failure;
+
+	grn_slots_serve(slots, &forming, &failure);
+	return NULL;
+}
+
+/* What the leader wants after DONE. */
+static void
+form(uint64_t rows, const GrnFormSpec *spec_of_records)
+{
+	static GrnParallel alone = {1, run_alone};
+	GrnMsg		msg = {.type = is("not_listed") ? GRN_MSG_DONE : GRN_MSG_LISTED};
+	GrnFailure	failure;
+
+	forming = (GrnForming) {.spec = &spec, .result = &built, .form = *spec_of_records, .rows = rows, .parallel = &alone};
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		forming.base[i] = base[i];
+		forming.bytes[i] = size[i];
+	}
+	if (!grn_forming_begin(&forming, &failure))
+		failed(failure.sqlstate, failure.text, failure.hint);
+	say(&msg);
+	serving = pthread_create(&server, NULL, serve_main, base[GRN_SEG_PAGES]) == 0;
+}
+
 /*
  * Has a child trace this process: once it is killed, its parent cannot reap it before the
  * child ends, as if a driver took long to free a device's memory.
@@ -438,6 +501,12 @@ release(void)
 		exit(7);
 	if (is("park_silent"))
 		sleep(60);
+	if (serving)
+	{
+		grn_slots_stop((GrnSlots *) base[GRN_SEG_PAGES], 1);
+		pthread_join(server, NULL);
+	}
+	serving = 0;
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
 		munmap(base[i], spec.segment_max[i]);
 	say(&msg);
@@ -457,8 +526,9 @@ main(int argc, char **argv)
 		;
 	for (;;)
 	{
-		GrnBuildResult result = {0};
+		uint64_t	rows;
 
+		memset(&built, 0, sizeof(built));
 		memset(&msg, 0, sizeof(msg));
 		msg.type = GRN_MSG_HELLO;
 		msg.arg[0] = is("version") ? GRN_PROTOCOL_VERSION + 1 : GRN_PROTOCOL_VERSION;
@@ -466,8 +536,9 @@ main(int argc, char **argv)
 			say(&msg);
 		while (hear(&msg) != GRN_MSG_BUILD)
 			;
+		rows = msg.arg[0];
 		misbehave();
-		build(msg.arg[0], &result);
+		build(rows, &built);
 		memset(&msg, 0, sizeof(msg));
 		if (is("recall"))		/* is measured, and takes long */
 		{
@@ -476,10 +547,12 @@ main(int argc, char **argv)
 			wait_long();
 		}
 		msg.type = GRN_MSG_DONE;
-		msg.u.result = result;
+		msg.u.result = built;
 		say(&msg);
 		while (hear(&msg) != GRN_MSG_START)
-			if (msg.type == GRN_MSG_RELEASE)
+			if (msg.type == GRN_MSG_FORM)
+				form(rows, &msg.u.form);
+			else if (msg.type == GRN_MSG_RELEASE)
 				release();
 	}
 }

@@ -13,7 +13,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my $dir = PostgreSQL::Test::Utils::tempdir;
-compile_c("$FindBin::Bin/build_bad.c", "$dir/bad", "-I$FindBin::Bin/../../src -lm");
+compile_standin("$dir/bad", "$FindBin::Bin/build_bad.c -Wl,--wrap=grn_form_pages", 1);
 chmod 0755, $dir;
 
 my $limit = $PostgreSQL::Test::Utils::timeout_default;	# seconds
@@ -45,10 +45,15 @@ my @faults = (
 	failed        => qr/53200: no memory for the test.*HINT:  Buy some\./s,
 	failed_success => qr/XX000: success is no error/,
 	failed_nonsense => qr/XX000: 100%s of nonsense.*HINT:  %d/s,
-	id            => qr/XX000: .*result is invalid: a neighbor is not a node/,
-	self          => qr/XX000: .*result is invalid: a node is its own neighbor/,
-	duplicate     => qr/XX000: .*result is invalid: a neighbor is there twice/,
-	count         => qr/XX000: .*result is invalid: a node has too many neighbors/,
+	id            => qr/XX000: .*result is invalid: a node has no record/,
+	self          => qr/XX000: .*result is invalid: node is its own neighbor/,
+	count         => qr/XX000: .*result is invalid: a node has no record/,
+	record_state  => qr/XX000: .*result is invalid: a node has no record/,
+	record_count  => qr/XX000: .*result is invalid: too many neighbors in a record/,
+	record_id     => qr/XX000: .*result is invalid: neighbor id leads out of the index/,
+	record_error  => qr/XX000: .*result is invalid: rounding error of a record is not a number/,
+	not_listed    => qr/XX000: .*invalid message: out of turn/,
+	no_pages      => qr/58000: the index builder process ended unexpectedly.*exited with status 8/s,
 	row_missing   => qr/XX000: .*result is invalid: not every row belongs to a node/,
 	row_twice     => qr/XX000: .*result is invalid: a row belongs to two nodes/,
 	row_beyond    => qr/XX000: .*result is invalid: a node's row does not exist/,
@@ -64,8 +69,8 @@ my @faults = (
 	no_result     => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	moved         => qr/XX000: .*result is invalid: an array lies outside its segment/,
 	own_items     => qr/XX000: .*result is invalid: an array lies outside its segment/,
-	own_error     => qr/XX000: .*result is invalid: a rounding error is not a number/,
-	moved_row     => qr/XX000: .*result is invalid: a node's vector does not exist/,
+	own_error     => qr/XX000: .*result is invalid: rounding error of a record is not a number/,
+	moved_row     => qr/XX000: .*result is invalid: a node has no record/,
 	centered       => qr/XX000: .*result is invalid: a center of vectors that have none/,
 	center        => qr/XX000: .*result is invalid: a center is not finite/,
 	norm          => qr/XX000: .*result is invalid: a scale is not a positive number/,

@@ -1,5 +1,5 @@
 /*
- * bad_groups.c - groups of lists with faults on demand, for a builder linked with
+ * bad_groups.c - a builder that fails while it makes groups of lists, for a builder linked with
  * --wrap=grn_group_rows.  GRNND_GROUPS says which fault.
  */
 #include "store/group.h"
@@ -18,21 +18,10 @@ __wrap_grn_group_rows(const GrnGrouping *g, const uint32_t *nodes, uint32_t n, c
 					  void *workspace)
 {
 	const char *fault = getenv("GRNND_GROUPS");
-	uint32_t	last = grn_groups(n, g->room) - 1;
 
 	if (fault && strcmp(fault, "exit") == 0)
 		_exit(1);
 	if (fault && strcmp(fault, "stuck") == 0)
 		sleep(60);
 	__real_grn_group_rows(g, nodes, n, groups, workspace);
-	if (fault && strcmp(fault, "unknown") == 0)
-		groups->order[1] = n;
-	if (fault && strcmp(fault, "missing") == 0)
-		memset(groups->order, 0, groups->ends[0] * sizeof(uint32_t));
-	if (fault && strcmp(fault, "full") == 0)
-		groups->ends[0] = groups->ends[1];
-	if (fault && strcmp(fault, "empty") == 0)
-		groups->ends[1] = groups->ends[0];
-	if (fault && strcmp(fault, "beyond") == 0)
-		groups->ends[last] = n + 1;
 }

@@ -56,7 +56,7 @@ typedef struct Leader
 	int			phases_before;	/* PHASEs before it, */
 	uint64_t	result_then;	/* and the checksum of RESULT then */
 	char		notice[512];
-	GrnMsg		last;			/* DONE, GROUPED or FAILED; type 0: end of file */
+	GrnMsg		last;			/* DONE, LISTED or FAILED; type 0: end of file */
 	int			status;			/* of the process */
 	bool		by_digests;		/* lists are in the order of digests' distances, or in none */
 	bool		rounded;		/* graph and codes are of rows rounded to bytes */
@@ -248,7 +248,7 @@ bytes_mapped(pid_t pid, bool writable)
 	return bytes;
 }
 
-/* Takes messages until DONE, GROUPED, FAILED or end of file, at most limit_ms. */
+/* Takes messages until DONE, LISTED, FAILED or end of file, at most limit_ms. */
 static inline bool
 converse(Leader *l, uint64_t limit_ms)
 {
@@ -298,7 +298,7 @@ converse(Leader *l, uint64_t limit_ms)
 				strcpy(l->notice, msg.u.say.text);
 				break;
 			case GRN_MSG_NEED:
-				CHECK(msg.arg[0] == GRN_SEG_WORK || msg.arg[0] == GRN_SEG_RESULT, "%d", (int) msg.arg[0]);
+				CHECK(msg.arg[0] == GRN_SEG_WORK || msg.arg[0] == GRN_SEG_RESULT || msg.arg[0] == GRN_SEG_LISTS, "%d", (int) msg.arg[0]);
 				while (l->withhold_ms > 0)
 				{
 					usleep(10000);
@@ -318,7 +318,7 @@ converse(Leader *l, uint64_t limit_ms)
 				l->result_then = grn_checksum(l->base[GRN_SEG_RESULT], l->mapped[GRN_SEG_RESULT]);
 				break;
 			case GRN_MSG_DONE:
-			case GRN_MSG_GROUPED:
+			case GRN_MSG_LISTED:
 			case GRN_MSG_FAILED:
 				l->last = msg;
 				return true;
@@ -330,7 +330,7 @@ converse(Leader *l, uint64_t limit_ms)
 			case GRN_MSG_ROWS:
 			case GRN_MSG_BUILD:
 			case GRN_MSG_GRANT:
-			case GRN_MSG_GROUP:
+			case GRN_MSG_FORM:
 			case GRN_MSG_RELEASE:
 			case GRN_MSG_CONNECTION:
 				CHECK(false, "message %u", msg.type);

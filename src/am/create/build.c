@@ -172,19 +172,14 @@ run_build(GrnndBuild *build)
 		grnnd_builder_start(builder, build->map, &build->spec);
 	}
 	if (builder->pid != 0)
-		grnnd_builder_run(builder, build->rows);
+		grnnd_builder_begin(builder, build->rows);
+	/* Values are made while the builder makes the graph. */
+	grnnd_make_values(build, true);
+	if (builder->pid != 0)
+		grnnd_builder_await_end(builder);
 	build_s = grnnd_seconds_since(start);
 	if (build->spec.device == GRN_DEVICE_AUTO && builder->no_gpu)
 		grnnd_note_no_gpu();
-
-	/*
-	 * From here on the builder only reads the result, so a checked result stays valid.  If the
-	 * builder has no groups to make, the builder is released now.  Its end, with the end of its
-	 * device context, then runs while pages are written.
-	 */
-	build->holds_builder = builder->pid != 0 && build->spec.sig_bytes > 0;
-	if (!build->holds_builder)
-		grnnd_build_release_builder(build);
 
 	INSTR_TIME_SET_CURRENT(start);
 	pages = grnnd_write_index(build, result);
@@ -214,7 +209,7 @@ run_build(GrnndBuild *build)
 							 build->collect_seconds, build_s, grnnd_builder_seconds(result), write_s, end_s, build->map->memory_used,
 							 build->map->file_size[GRNND_FILE_DISK], result->parts,
 							 result->moved ? ", rows moved" : "",
-							 builder->group_seconds > 0 ? psprintf(", lists put into groups in %.3f s", builder->group_seconds) : "")));
+							 builder->sizes.groups > 0 ? psprintf(", %llu groups of lists", (unsigned long long) builder->sizes.groups) : "")));
 	if (server != NULL)
 		ereport(DEBUG1,
 				(errmsg_internal("grnnd build server: connect %.3f s, rows %.3f s, graph %.3f s, result %.3f s, end %.3f s",

@@ -3,7 +3,6 @@
  */
 #include "am/create/create.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -11,6 +10,7 @@
 #include "utils/rel.h"
 
 #include "am/write/write.h"
+#include "builder/slots.h"
 #include "space/rows.h"
 
 /* Largest address space of a segment.  A process has 128 TB in all. */
@@ -20,10 +20,9 @@
 #define WORK_BYTES_PER_ROW 16384
 #define RESULT_BYTES_PER_ROW 768
 /*
- * Bytes a row and filter column: in ATTRS a signature and the rank of a list's entry, in LISTS the
- * entry's node, places and part of a group.
+ * Bytes a row and filter column in LISTS: a signature, and of the list's entry node, rank, places
+ * and part of a group.
  */
-#define ATTR_BYTES_PER_COLUMN (1 + sizeof(uint32))
 #define LIST_BYTES_PER_COLUMN 128
 #define SEGMENT_SLACK (UINT64_C(256) << 20)
 
@@ -160,26 +159,22 @@ grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char
 	max[GRN_SEG_VECTORS] = segment_bytes(build, row_bytes);
 	max[GRN_SEG_TIDS] = segment_bytes(build, sizeof(uint64));
 	max[GRN_SEG_ATTRS] = build->attrs_bytes;
-	max[GRN_SEG_LISTS] = 0;
+	max[GRN_SEG_VALUES] = max[GRN_SEG_LISTS] = 0;
 	if (build->attrs != NULL && build->attrs->bytes > 0)
 	{
-		max[GRN_SEG_ATTRS] = segment_bytes(build, build->attrs->bytes +
-										   build->spec.sig_bytes * ATTR_BYTES_PER_COLUMN);
+		max[GRN_SEG_ATTRS] = segment_bytes(build, build->attrs->bytes);
 		/* (rows without codes have no lists) */
 		if (build->spec.sig_bytes > 0)
+		{
+			max[GRN_SEG_VALUES] = segment_bytes(build, build->spec.sig_bytes * GRN_VALUE_BYTES);
 			max[GRN_SEG_LISTS] = segment_bytes(build, build->spec.sig_bytes * LIST_BYTES_PER_COLUMN);
+		}
 	}
+	max[GRN_SEG_PAGES] = SEGMENT_SLACK;
 	max[GRN_SEG_ORDER] = segment_bytes(build, sizeof(uint32));
 	max[GRN_SEG_RESULT] = segment_bytes(build, RESULT_BYTES_PER_ROW + build->spec.near.k * sizeof(GrnNear));
 	max[GRN_SEG_WORK] = segment_bytes(build, WORK_BYTES_PER_ROW + build->dim * sizeof(float));
 	build->map = grnnd_mapping_create(max, memory, setting);
-}
-
-/* Whether this transaction may have another build to follow. */
-static bool
-more_to_come(const GrnndBuild *build)
-{
-	return build->heap->rd_rel->relispartition || IsTransactionBlock();
 }
 
 void
@@ -187,13 +182,13 @@ grnnd_build_release_builder(GrnndBuild *build)
 {
 	GrnndBuilder *builder = &build->builder;
 
-	build->holds_builder = false;
-	if (builder->spec.remote != GRN_REMOTE_NONE)
-		grnnd_builder_detach(builder);
-	else if (builder->result.on_gpu && more_to_come(build))
+	if (builder->result.on_gpu && builder->spec.remote == GRN_REMOTE_NONE)
 		grnnd_builder_park(builder);
 	else
-		grnnd_builder_kill(builder);
+	{
+		grn_slots_stop((GrnSlots *) build->map->base[GRN_SEG_PAGES], build->spec.threads);
+		grnnd_builder_detach(builder);
+	}
 }
 
 /* Error cleanup. */

@@ -65,7 +65,7 @@ typedef struct GrnndBuild
 	GrnBuildSpec spec;
 	GrnndMapping *map;			/* NULL before grnnd_build_map() and after release */
 	GrnndBuilder builder;
-	bool		holds_builder;	/* the builder may have groups to make (write_groups.c) */
+	GrnSigBook *books;			/* [attrs->n] of VALUES; NULL without filter columns */
 	/* results of collect.c */
 	uint64		rows;			/* rows in VECTORS and TIDS */
 	double		heap_tuples;
@@ -106,8 +106,9 @@ extern PGDLLEXPORT void grnnd_set_devices(GrnBuildSpec *spec);
 extern PGDLLEXPORT void grnnd_build_map(GrnndBuild *build, uint64 rows);
 extern PGDLLEXPORT void grnnd_build_map_within(GrnndBuild *build, uint64 rows, uint64 memory, const char *setting);
 /*
- * Releases the builder after its last task: parks the builder for a later build of the transaction,
- * or ends it.
+ * Releases the builder after its last page.  A builder with a GPU is parked: a later build of the
+ * transaction takes it, and the end of the transaction does not wait until the driver has freed the
+ * device.
  */
 extern void grnnd_build_release_builder(GrnndBuild *build);
 /* Error cleanup: an on_shmem_exit callback, whose argument is the GrnndBuild. */
@@ -183,8 +184,14 @@ extern bool grnnd_builds_in_backend(const GrnndBuild *build, double rows);
  * the segments that the result names.  Errors: those of the pipeline, as ereport().
  */
 extern void grnnd_build_in_backend(GrnndBuild *build);
-/* Puts the rows of such a build's lists, in segment LISTS, into groups. */
-extern void grnnd_group_in_backend(GrnndBuild *build);
+/* Begins to form pages of such a build.  (builder/forming.h) */
+extern struct GrnForming *grnnd_form_in_backend(GrnndBuild *build, const GrnFormSpec *form);
+
+/*
+ * write_filters.c: fits books, unless rows have signatures without, and writes the ranks and
+ * signatures of all rows to VALUES.
+ */
+extern void grnnd_make_values(GrnndBuild *build, bool fit);
 
 /* parallel.c: parallel workers of CREATE INDEX: their number, their start and their end. */
 
@@ -198,7 +205,7 @@ typedef struct GrnndWorkers
 
 extern int	grnnd_collect_workers(Relation heap, Relation index);
 /* Number of workers that may write pages.  build->index NULL: the index does not exist yet. */
-extern int	grnnd_write_workers(const GrnndBuild *build, uint64 index_pages);
+extern PGDLLEXPORT int grnnd_write_workers(const GrnndBuild *build, uint64 index_pages);
 
 /*
  * Enters parallel mode and allocates shared memory for at most nworkers workers, which will run

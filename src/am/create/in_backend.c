@@ -14,6 +14,7 @@
 #include "utils/memutils.h"
 
 #include "am/test_point.h"
+#include "builder/forming.h"
 #include "builder/pipeline.h"
 #include "memory/memory.h"
 
@@ -110,16 +111,18 @@ host_written(void *ctx)
 {
 }
 
+static const GrnHost backend_host = {NULL, host_need, host_expect, host_device, host_phase, host_notice, host_rows,
+	host_written};
+
 /* ---- */
 
 void
 grnnd_build_in_backend(GrnndBuild *build)
 {
 	GrnndMapping *map = build->map;
-	const GrnHost calls = {map, host_need, host_expect, host_device, host_phase, host_notice,
-		host_rows, host_written};
+	GrnHost		host = backend_host;
 	GrnParallel alone = {.nworkers = 1, .run = run_loop};
-	GrnBuild	job = {.spec = &build->spec, .threads = &alone, .host = &calls,
+	GrnBuild	job = {.spec = &build->spec, .threads = &alone, .host = &host,
 		.vectors = map->base[GRN_SEG_VECTORS], .order = (const uint32_t *) map->base[GRN_SEG_ORDER],
 		.n = build->rows, .on_disk = map->file_size[GRNND_FILE_DISK]};
 	GrnFailure	failure;
@@ -130,6 +133,7 @@ grnnd_build_in_backend(GrnndBuild *build)
 	build->spec.threads = 1;
 	/* The rows are few and already in memory, so free memory need not be measured. */
 	build->spec.work_limit = UINT64_MAX;
+	host.ctx = map;
 	grn_memory = (GrnMemory) {memory_alloc, memory_free};
 	if (!grn_build(&job, &build->builder.result, &failure))
 		grnnd_builder_failed(failure.sqlstate, failure.text, failure.hint);
@@ -137,19 +141,24 @@ grnnd_build_in_backend(GrnndBuild *build)
 	MemoryContextDelete(context);
 }
 
-void
-grnnd_group_in_backend(GrnndBuild *build)
+GrnForming *
+grnnd_form_in_backend(GrnndBuild *build, const GrnFormSpec *form)
 {
-	const GrnndMapping *map = build->map;
-	const GrnGroupRequest request = {&build->spec, &build->builder.result, build->rows, map->base[GRN_SEG_RESULT],
-		map->base[GRN_SEG_LISTS], map->size[GRN_SEG_LISTS]};
-	GrnParallel alone = {.nworkers = 1, .run = run_loop};
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd groups", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
+	static GrnHost host;
+	static GrnParallel alone = {.nworkers = 1, .run = run_loop};
+	GrnForming *f = palloc0(sizeof(GrnForming));
+	GrnFailure	failure;
 
-	Assert(grn_group_request_sound(&request));
-	/* memory_alloc() raises an error where there is no memory */
-	(void) grn_group_lists(&request, &alone);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	host = backend_host;
+	host.ctx = build->map;
+	*f = (GrnForming) {.spec = &build->spec, .result = &build->builder.result, .form = *form, .rows = build->rows,
+					   .host = &host, .parallel = &alone};
+	for (int i = 0; i < GRN_NSEGMENTS; i++)
+	{
+		f->base[i] = build->map->base[i];
+		f->bytes[i] = build->map->size[i];
+	}
+	if (!grn_forming_begin(f, &failure))
+		grnnd_builder_failed(failure.sqlstate, failure.text, failure.hint);
+	return f;
 }

@@ -117,6 +117,7 @@ grnnd_builder_kill(GrnndBuilder *b)
 void
 grnnd_builder_detach(GrnndBuilder *b)
 {
+	b->waiting = false;
 	grnnd_mapping_listen(b->map, NULL, NULL);
 }
 
@@ -336,7 +337,7 @@ grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint)
 static void
 grant(GrnndBuilder *b, uint64 segment, uint64 bytes)
 {
-	if (segment != GRN_SEG_RESULT && segment != GRN_SEG_WORK)
+	if (b->forming ? segment != GRN_SEG_LISTS : segment != GRN_SEG_RESULT && segment != GRN_SEG_WORK)
 		invalid_message(b, "memory wanted for an unknown purpose");
 	if (segment == GRN_SEG_RESULT)
 		b->result_needed = Max(b->result_needed, bytes);
@@ -390,7 +391,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		invalid_message(b, "no greeting");
-	if (b->grouping != (msg->type == GRN_MSG_GROUPED) && msg->type != GRN_MSG_FAILED &&
+	if (b->forming && msg->type != GRN_MSG_LISTED && msg->type != GRN_MSG_NEED && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		invalid_message(b, "out of turn");
 
@@ -433,7 +434,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 				ereport(NOTICE,
 						(errmsg("%s", msg->u.say.text),
 						 msg->u.say.hint[0] ? errhint("%s", msg->u.say.hint) : 0));
-			else if (!b->grouping && b->spec.remote != GRN_REMOTE_NONE && b->spec.device != GRN_DEVICE_GPU)
+			else if (!b->forming && b->spec.remote != GRN_REMOTE_NONE && b->spec.device != GRN_DEVICE_GPU)
 				build_here(b, msg->u.say.text, msg->u.say.hint);
 			else
 				grnnd_builder_failed(msg->sqlstate, msg->u.say.text, msg->u.say.hint);
@@ -446,9 +447,11 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 			b->done = true;
 			b->waiting = false;
 			return;
-		case GRN_MSG_GROUPED:
-			b->group_seconds = (double) msg->arg[0] / 1e6;
-			b->waiting = b->grouping = false;
+		case GRN_MSG_LISTED:
+			if (!b->forming || b->listed)
+				invalid_message(b, "out of turn");
+			b->sizes = (GrnListSizes) {.records = msg->arg[0], .groups = msg->arg[1], .guides = msg->arg[2]};
+			b->listed = true;
 			return;
 		case GRN_MSG_RELEASED:
 			b->waiting = false;
@@ -458,7 +461,7 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 		case GRN_MSG_ROWS:
 		case GRN_MSG_BUILD:
 		case GRN_MSG_GRANT:
-		case GRN_MSG_GROUP:
+		case GRN_MSG_FORM:
 		case GRN_MSG_RELEASE:
 		case GRN_MSG_CONNECTION:
 			break;
@@ -506,7 +509,7 @@ grnnd_builder_poll(GrnndBuilder *b)
 				 errhint("grnnd.build_timeout sets how long to wait.")));
 }
 
-/* Handles messages until the awaited DONE, GROUPED or RELEASED, or until *flag is set. */
+/* Handles messages until the awaited DONE or RELEASED, or until *flag is set. */
 static void
 wait_for_builder(GrnndBuilder *b, const bool *flag)
 {
@@ -556,11 +559,14 @@ end_parked(XactEvent event, void *arg)
 }
 
 void
-grnnd_builder_group(GrnndBuilder *b)
+grnnd_builder_form(GrnndBuilder *b, const GrnFormSpec *form)
 {
-	b->waiting = b->grouping = true;
+	GrnMsg		msg = {.type = GRN_MSG_FORM, .u.form = *form};
+
+	b->waiting = b->forming = true;
 	begin_silence(&b->silence);
-	send_numbers(b, GRN_MSG_GROUP, 0, 0);
+	send_message(b, &msg, -1, false);
+	wait_for_builder(b, &b->listed);
 }
 
 void
@@ -573,6 +579,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	registered = true;
 	grnnd_mapping_listen(b->map, NULL, NULL);
 	b->waiting = true;
+	b->forming = false;
 	begin_silence(&b->silence);
 	send_numbers(b, GRN_MSG_RELEASE, 0, 0);
 	wait_for_builder(b, NULL);

@@ -48,10 +48,10 @@ typedef struct GrnndBuilder
 	bool		no_gpu;			/* the builder has reported that no GPU is usable */
 	bool		done;			/* DONE has come; result is filled */
 	bool		written;		/* RESULT is written; the builder may still measure recall */
-	bool		waiting;		/* a message is due: from START to DONE, or until RELEASED or
-								 * GROUPED */
-	bool		grouping;		/* has been told GROUP, and has not said GROUPED yet */
-	double		group_seconds;	/* that groups took */
+	bool		waiting;		/* a message is due: from START to DONE, or until RELEASED */
+	bool		forming;		/* has been told FORM, and forms pages until RELEASE; */
+	bool		listed;			/* LISTED has come */
+	GrnListSizes sizes;			/* of LISTED, or of lists that the leader has made */
 	bool		broken;			/* the builder has closed its end of the socket */
 	bool		killed;			/* killed by the leader, but not reaped yet */
 	uint64		rows_announced; /* rows of the last ROWS */
@@ -86,10 +86,10 @@ extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
- * After the result: has the builder put the lists in segment LISTS into groups.
- * grnnd_builder_poll() and grnnd_builder_await_end() take the answer; `grouping` is false then.
+ * After the result: has the builder form pages, in slots of segment PAGES, and waits for the sizes
+ * of lists.  From then on grnnd_builder_poll() raises the builder's errors.
  */
-extern void grnnd_builder_group(GrnndBuilder *builder);
+extern void grnnd_builder_form(GrnndBuilder *builder, const GrnFormSpec *form);
 /*
  * Parks the builder after the result, for a later build of this transaction, which then need not
  * open the device again.  The builder has unmapped the mapping.
@@ -103,8 +103,8 @@ extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
  */
 extern PGDLLEXPORT void grnnd_builder_kill(GrnndBuilder *builder);
 /*
- * Detaches the builder from the mapping after DONE of a build on another host.  The builder ends
- * its connection without the leader.
+ * Detaches the builder from the mapping after its last page.  On another host the builder ends its
+ * connection without the leader.
  */
 extern void grnnd_builder_detach(GrnndBuilder *builder);
 /* Raises the error of a failed build, by the fields of a FAILED message. */

@@ -25,7 +25,7 @@
 
 static const char *const segment_names[GRN_NSEGMENTS] = {
 	[GRN_SEG_VECTORS] = "vectors",[GRN_SEG_ORDER] = "order",[GRN_SEG_RESULT] = "result",[GRN_SEG_WORK] = "workspace",
-	[GRN_SEG_LISTS] = "lists",[GRN_SEG_TIDS] = "heap TIDs",[GRN_SEG_ATTRS] = "filter columns"
+	[GRN_SEG_VALUES] = "values",[GRN_SEG_LISTS] = "lists",[GRN_SEG_PAGES] = "pages",[GRN_SEG_TIDS] = "heap TIDs",[GRN_SEG_ATTRS] = "filter columns"
 };
 
 static uint64

@@ -96,34 +96,40 @@ write_pages(GrnndPageWriter *w, BlockNumber first, int n, Page *pages)
 #endif
 }
 
-static void
-flush(GrnndPageWriter *w)
+void
+grnnd_writer_put(GrnndPageWriter *w, BlockNumber block, uint32 n, char *memory)
 {
 	BlockNumber blocks[GRNND_WRITER_PAGES];
 	Page		pages[GRNND_WRITER_PAGES];
 
-	if (w->npages == 0)
-		return;
-	for (int i = 0; i < w->npages; i++)
+	Assert(n > 0 && n <= GRNND_WRITER_PAGES);
+	for (uint32 i = 0; i < n; i++)
 	{
-		blocks[i] = w->first + i;
-		pages[i] = (Page) (w->pages + (size_t) i * BLCKSZ);
+		blocks[i] = block + i;
+		pages[i] = (Page) (memory + (size_t) i * BLCKSZ);
 	}
 	if (w->use_wal)
 	{
-		log_newpages(&w->rel->rd_locator, w->fork, w->npages, blocks, pages, true);
+		log_newpages(&w->rel->rd_locator, w->fork, (int) n, blocks, pages, true);
 
 		/*
 		 * Asks the WAL writer to write the WAL in large pieces.  If the WAL writer sleeps and WAL
 		 * buffers run full, a backend that needs a buffer writes a single page of 8 kB.
 		 */
-		XLogSetAsyncXactLSN(PageGetLSN(pages[w->npages - 1]));
+		XLogSetAsyncXactLSN(PageGetLSN(pages[n - 1]));
 	}
-	for (int i = 0; i < w->npages; i++)
+	for (uint32 i = 0; i < n; i++)
 		PageSetChecksumInplace(pages[i], blocks[i]);
-	write_pages(w, w->first, w->npages, pages);
+	write_pages(w, block, (int) n, pages);
 	if (w->write_back)
-		smgrwriteback(RelationGetSmgr(w->rel), w->fork, w->first, w->npages);
+		smgrwriteback(RelationGetSmgr(w->rel), w->fork, block, n);
+}
+
+static void
+flush(GrnndPageWriter *w)
+{
+	if (w->npages > 0)
+		grnnd_writer_put(w, w->first, (uint32) w->npages, w->pages);
 	w->first += w->npages;
 	w->npages = 0;
 }

@@ -26,6 +26,8 @@ extern void grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks);
 extern void grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block);
 /* Returns a zeroed page for the next block; valid until the next call. */
 extern Page grnnd_writer_next(GrnndPageWriter *w);
+/* Writes n finished pages from a block on, n up to GRNND_WRITER_PAGES, in the caller's memory. */
+extern void grnnd_writer_put(GrnndPageWriter *w, BlockNumber block, uint32 n, char *pages);
 /* Flushes and frees the writer. */
 extern void grnnd_writer_end(GrnndPageWriter *w);
 /*

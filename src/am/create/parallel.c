@@ -75,7 +75,7 @@ grnnd_collect_workers(Relation heap, Relation index)
 int
 grnnd_write_workers(const GrnndBuild *build, uint64 index_pages)
 {
-	if (IsInParallelMode() || RelationUsesLocalBuffers(build->index))
+	if (IsInParallelMode() || (build->index != NULL && RelationUsesLocalBuffers(build->index)))
 		return 0;
 	return (int) Min(index_pages / LOAD_PAGES_PER_WORKER,
 					 (uint64) max_parallel_maintenance_workers);

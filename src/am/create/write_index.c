@@ -1,10 +1,10 @@
 /*
  * write_index.c - writes the pages of the index from the builder's result.
  *
- * The result is the output of another program.  So the leader checks the numbers and the rows of
- * nodes first.  Then the leader and its workers form and write the pages, a stretch of blocks at a
- * time, and check the lists of a stretch before they form its records.  The metapage is written
- * last.
+ * The result is the output of another program.  So the leader checks its numbers and the rows of
+ * nodes first.  Then the leader and its workers get pages of records from the builder, a slot at a
+ * time (write_slots.c), check and complete the records, and write the pages.  The metapage is
+ * written last.
  */
 #include "postgres.h"
 
@@ -25,9 +25,6 @@
 #include "memory/memory.h"
 #include "store/codec.h"
 
-/* Pages that a participant writes at a time.  10,000 sentences: half and twice take as long. */
-#define STRETCH_PAGES 256
-
 /* The state of all participants, in shared memory if workers exist. */
 typedef struct WriteShared
 {
@@ -36,11 +33,9 @@ typedef struct WriteShared
 	bool		use_wal;
 	GrnndIndexPlan plan;
 	BlockNumber node_pages;
-	pg_atomic_uint64 next_counted;	/* first share of nodes that no process counts for lists */
-	pg_atomic_uint64 next_sorted;	/* first share of nodes that no process sorts into lists */
-	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn(), for pages with nodes */
-	pg_atomic_uint64 next_list_turn;	/* the same for pages of lists */
+	pg_atomic_uint64 next_turn; /* next turn of stretch_of_turn() */
 	pg_atomic_uint64 pages_done;
+	pg_atomic_uint32 next_process;	/* number of the next process that writes */
 	Barrier		steps;			/* the common step of all participants: see Step */
 	pg_atomic_uint32 next_emptied;	/* next memory file to free */
 	GrnndExtents extents;
@@ -49,12 +44,14 @@ typedef struct WriteShared
 /* The phases of WriteShared.steps. */
 typedef enum Step
 {
-	COUNTING,					/* count the rows of lists */
-	PLANNING,					/* the leader plans the lists and the pages */
-	SORTING,					/* sign rows, and sort rows into lists */
-	WRITING_NODES,				/* write nodes, while the builder groups lists */
-	WRITING_LISTS				/* write lists */
+	WRITING,
+	UNMAPPING,
+	EMPTYING
 } Step;
+
+/* What the leader and its workers map: neither rows nor codes. */
+#define WRITTEN_SEGMENTS \
+	(1 << GRN_SEG_ORDER | 1 << GRN_SEG_RESULT | 1 << GRN_SEG_PAGES | 1 << GRN_SEG_TIDS | 1 << GRN_SEG_ATTRS)
 
 PGDLLEXPORT void grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc);
 
@@ -143,7 +140,7 @@ grnnd_index_blocks(const GrnLayout *l, bool centered, uint64 records)
 static BlockNumber
 place_blocks(GrnndNewIndex *new)
 {
-	bool		centered = new->layout.center != NULL;
+	bool		centered = new->built.center != NULL;
 	uint64		blocks = grnnd_index_blocks(&new->layout, centered, new->plan.records);
 	BlockNumber head;
 
@@ -170,9 +167,9 @@ estimate_blocks(const GrnndNewIndex *new)
 {
 	uint64		records = new->plan.records;
 
-	if (new->plan.filters.nbuckets > 0)
+	if (new->built.codes != NULL && new->layout.sig_bytes > 0)
 		records += (uint64) new->nodes * new->columns->n / grn_list_rows(&new->layout);
-	return grnnd_index_blocks(&new->layout, new->layout.center != NULL, records);
+	return grnnd_index_blocks(&new->layout, new->built.center != NULL, records);
 }
 
 /* Sets the metapage's fields that do not come from the builder. */
@@ -321,7 +318,7 @@ static bool
 stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 {
 	/* Test servers have tiny files. */
-	const uint64 per_file = Max(RELSEG_SIZE / STRETCH_PAGES, 1);
+	const uint64 per_file = Max(RELSEG_SIZE / GRN_SLOT_PAGES, 1);
 	uint64		files = (stretches + per_file - 1) / per_file;
 
 	if (moved)
@@ -333,107 +330,55 @@ stretch_of_turn(uint64 turn, uint64 stretches, bool moved, uint64 *stretch)
 	return turn < files * Min(per_file, stretches);
 }
 
-static uint64
-stretches_of(uint64 pages)
-{
-	return (pages + STRETCH_PAGES - 1) / STRETCH_PAGES;
-}
-
-/*
- * Takes the next turn of the pages [first, last) of the node area, and writes the turn's stretch,
- * if the stretch exists.  Returns false if no turn is left.
- */
+/* Asks for the pages of the next stretch.  Returns false if no stretch is left, or no slot idle. */
 static bool
-write_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, pg_atomic_uint64 *next_turn,
-		   BlockNumber first, BlockNumber last, bool report)
+ask_stretch(GrnndSlots *slots, WriteShared *shared)
 {
-	const GrnLayout *l = &new->layout;
-	uint64		done;
+	uint64		stretches = (shared->node_pages + GRN_SLOT_PAGES - 1) / GRN_SLOT_PAGES;
 	uint64		stretch;
-	uint64		begin;
-	uint64		end;
-	uint64		nodes_end;
 
-	if (!stretch_of_turn(pg_atomic_fetch_add_u64(next_turn, 1), stretches_of(last - first),
-						 new->built.moved != NULL, &stretch))
-		return false;
-	begin = first + stretch * STRETCH_PAGES;
-	end = Min(begin + STRETCH_PAGES, last);
-	if (begin >= end)
-		return true;
-	CHECK_FOR_INTERRUPTS();
-	nodes_end = Min((end * l->per_page + l->span - 1) / l->span, new->nodes);
-	grnnd_check_result_nodes(new, (uint32) Min(begin * l->per_page / l->span, nodes_end), (uint32) nodes_end);
-	grnnd_writer_seek(w, new->plan.meta.first_node_block + (BlockNumber) begin);
-	for (uint64 i = begin; i < end; i++)
-		grnnd_form_node_page(new, (BlockNumber) i, grnnd_writer_next(w));
-	done = pg_atomic_add_fetch_u64(&shared->pages_done, end - begin);
-	if (report)
-		grnnd_report_phase(GRN_STEP_WRITE, shared->plan.vectors.n * done / shared->node_pages,
-						   shared->plan.vectors.n);
-	return true;
-}
-
-/* Number of pages in the node area before the first page with a record of a list. */
-static BlockNumber
-pages_of_nodes(const GrnndNewIndex *new)
-{
-	uint64		records = (uint64) new->nodes + new->plan.nchains;
-
-	return (BlockNumber) (new->layout.span > 1 ? records * new->layout.span : records / new->layout.per_page);
-}
-
-static GrnndPageWriter *
-begin_writing(GrnndNewIndex *new, bool use_wal, Relation index)
-{
-	GrnndPageWriter *w = grnnd_writer_begin(index, MAIN_FORKNUM, use_wal);
-
-	new->floats = palloc(new->layout.dim * sizeof(float));
-	if (new->layout.span > 1)
+	do
 	{
-		new->scratch = palloc(new->layout.record_bytes);
-		new->scratch_id = UINT64_MAX;
-	}
-	return w;
-}
-
-/* Writes the next turn of the pages with lists.  All lists must have their groups. */
-static bool
-write_list_turn(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, bool report)
-{
-	return write_turn(new, shared, w, &shared->next_list_turn, Min(pages_of_nodes(new), shared->node_pages),
-					  shared->node_pages, report);
+		if (slots->asked == slots->end - slots->begin ||
+			!stretch_of_turn(pg_atomic_fetch_add_u64(&shared->next_turn, 1), stretches,
+							 slots->new->plan.result.moved != 0, &stretch))
+			return false;
+	} while (stretch >= stretches);
+	return grnnd_ask_pages(slots, stretch * GRN_SLOT_PAGES,
+						   (uint32) Min(GRN_SLOT_PAGES, shared->node_pages - stretch * GRN_SLOT_PAGES));
 }
 
 /*
- * Writes this process's share of the pages with nodes.  build: the leader's, which takes the groups
- * at the end, or NULL in a worker.
+ * Writes this process's share of the pages with records.  builder: the leader's, or NULL in a
+ * worker.
  */
 static void
-write_nodes(GrnndNewIndex *new, WriteShared *shared, GrnndPageWriter *w, GrnndBuild *build)
+write_share(GrnndNewIndex *new, WriteShared *shared, const GrnndMapping *map, GrnndPageWriter *w,
+			GrnndBuilder *builder)
 {
-	BlockNumber nodes = Min(pages_of_nodes(new), shared->node_pages);
+	GrnndSlots	slots;
+	uint64		first;
+	uint32		n;
+	char	   *pages;
 
-	if (new->built.moved != NULL)
+	grnnd_slots_begin(&slots, new, map, builder, pg_atomic_fetch_add_u32(&shared->next_process, 1));
+	for (;;)
 	{
-		Size		bytes = new->vectors.n * new->vectors.row_bytes;
+		uint64		done;
 
-		/* Pages are requested in advance; read-ahead would push them out of memory. */
-		grn_pages_scattered(new->vectors.base, bytes, true);
+		while (ask_stretch(&slots, shared))
+			;
+		pages = grnnd_take_pages(&slots, &first, &n);
+		if (pages == NULL)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		for (uint32 i = 0; i < n; i++)
+			grnnd_complete_page(new, (BlockNumber) (first + i), (Page) (pages + (Size) i * BLCKSZ));
+		grnnd_writer_put(w, new->plan.meta.first_node_block + (BlockNumber) first, n, pages);
+		done = pg_atomic_add_fetch_u64(&shared->pages_done, n);
+		if (builder != NULL)
+			grnnd_report_phase(GRN_STEP_WRITE, new->plan.rows * done / shared->node_pages, new->plan.rows);
 	}
-	while (write_turn(new, shared, w, &shared->next_turn, 0, nodes, build != NULL))
-		if (build != NULL && build->holds_builder)
-			grnnd_builder_poll(&build->builder);
-	if (build != NULL)
-		grnnd_take_groups(new, build);
-}
-
-/* Reads the leader's plan from shared memory. */
-static void
-read_plan(GrnndNewIndex *new, const WriteShared *shared, const GrnndMapping *map)
-{
-	new->plan = shared->plan;
-	grnnd_find_filters(new, map);
 }
 
 /* Waits until all participants have finished their share of the step. */
@@ -441,33 +386,6 @@ static void
 finish_step(WriteShared *shared)
 {
 	BarrierArriveAndWait(&shared->steps, PG_WAIT_EXTENSION);
-}
-
-/* Does a worker's share of all steps, from the present step of all participants. */
-static void
-work_from(Step step, GrnndNewIndex *new, WriteShared *shared, GrnndMapping *map, Relation index)
-{
-	GrnndPageWriter *w;
-
-	if (step <= SORTING)
-	{
-		grnnd_sort_lists(new, &shared->next_sorted, true);
-		finish_step(shared);
-	}
-	w = begin_writing(new, shared->use_wal, index);
-	if (step <= WRITING_NODES)
-	{
-		write_nodes(new, shared, w, NULL);
-		finish_step(shared);
-	}
-	if (step <= WRITING_LISTS)
-		while (write_list_turn(new, shared, w, false))
-			;
-	grnnd_writer_end(w);
-	grnnd_mapping_unmap(map);
-	if (step <= WRITING_LISTS)
-		finish_step(shared);
-	grnnd_mapping_empty(map, &shared->next_emptied);
 }
 
 /* The main function of a worker. */
@@ -480,29 +398,28 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	GrnndMapping *map;
 	GrnndNewIndex *new = palloc0(sizeof(GrnndNewIndex));
 
-	map = grnnd_mapping_attach(&shared->extents, shared->plan.result.moved ? ~0 : ~(1 << GRN_SEG_WORK));
+	map = grnnd_mapping_attach(&shared->extents, WRITTEN_SEGMENTS);
 	/* If the leader's memory cannot be mapped, the leader works without this worker. */
 	if (grnnd_mapping_catch_up(map))
 	{
 		Step		step = (Step) BarrierAttach(&shared->steps);
 
-		new->columns = grnnd_attrs(index);
-		new->plan = shared->plan;
-		set_layout(new, new->plan.meta.degree, new->plan.meta.shape, (GrnForm) new->plan.meta.form);
-		grnnd_find_result_arrays(new, map);
-		if (step == COUNTING)
+		if (step == WRITING)
 		{
-			read_plan(new, shared, map);
-			grnnd_sort_lists(new, &shared->next_counted, false);
+			GrnndPageWriter *w = grnnd_writer_begin(index, MAIN_FORKNUM, shared->use_wal);
+
+			new->columns = grnnd_attrs(index);
+			new->plan = shared->plan;
+			set_layout(new, new->plan.meta.degree, new->plan.meta.shape, (GrnForm) new->plan.meta.form);
+			grnnd_find_result_arrays(new, map);
+			write_share(new, shared, map, w, NULL);
+			grnnd_writer_end(w);
 			finish_step(shared);
 		}
-		if (step <= PLANNING)
+		grnnd_mapping_unmap(map);
+		if (step <= UNMAPPING)
 			finish_step(shared);
-		if (grnnd_mapping_catch_up(map))
-		{
-			read_plan(new, shared, map);
-			work_from(step, new, shared, map, index);
-		}
+		grnnd_mapping_empty(map, &shared->next_emptied);
 		BarrierDetach(&shared->steps);
 	}
 	grnnd_mapping_release(map, true);
@@ -510,44 +427,13 @@ grnnd_write_index_worker(dsm_segment *seg, shm_toc *toc)
 	grnnd_worker_end(toc);
 }
 
-/* Publishes the plan for workers.  blocks: of the whole index. */
-static void
-share_plan(const GrnndNewIndex *new, WriteShared *shared, BlockNumber blocks)
-{
-	shared->plan = new->plan;
-	shared->node_pages = blocks - new->plan.meta.first_node_block;
-}
-
-/* Does the leader's part, with workers (launched here) or without.  Returns the index's blocks. */
-static BlockNumber
-write_all(GrnndNewIndex *new, WriteShared *shared, GrnndBuild *build, GrnndPageWriter *w, GrnndWorkers *workers)
-{
-	BlockNumber blocks;
-
-	if (workers)
-		grnnd_workers_launch(workers);
-	grnnd_sort_lists(new, &shared->next_counted, false);
-	finish_step(shared);
-	grnnd_plan_lists(new, build->map);
-	blocks = place_blocks(new);
-	share_plan(new, shared, blocks);
-	finish_step(shared);
-	grnnd_writer_extend(w, blocks);
-	grnnd_sort_lists(new, &shared->next_sorted, true);
-	finish_step(shared);
-	grnnd_begin_groups(new, build);
-	write_head(new, w);
-	write_nodes(new, shared, w, build);
-	finish_step(shared);
-	while (write_list_turn(new, shared, w, true))
-		;
-	return blocks;
-}
-
 /* Frees all memory of the build, with the help of all participants. */
 static void
 free_memory(GrnndBuild *build, WriteShared *shared)
 {
+	finish_step(shared);
+	if (build->builder.pid != 0)
+		grnnd_build_release_builder(build);
 	grnnd_mapping_unmap(build->map);
 	finish_step(shared);
 	grnnd_mapping_empty(build->map, &shared->next_emptied);
@@ -564,8 +450,8 @@ accept_result(GrnndNewIndex *new, GrnndBuild *build, const GrnBuildResult *r)
 	else
 		set_layout(new, r->degree, r->shape, (GrnForm) r->form);
 	new->plan.result = *r;
-	new->plan.vectors = (GrnRows) {NULL, NULL, build->rows, build->row_bytes, build->dim,
-								   build->key.metric->embedding, build->key.type->form};
+	new->plan.rows = build->rows;
+	new->columns = build->attrs;
 	if (new->plan.meta.fit_state == GRNND_FITTED)
 	{
 		new->plan.meta.held = r->held;
@@ -609,12 +495,12 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	grnnd_report_phase(GRN_STEP_WRITE, 0, build->rows);
 	accept_result(new, build, r);
 	plan_chains(new, build->map);
-	new->columns = build->attrs;
-	grnnd_plan_filters(new, build->map);
-
 	grnnd_test_point("load");
-	w = begin_writing(new, use_wal, build->index);
-	nworkers = grnnd_write_workers(build, estimate_blocks(new));
+	nworkers = build->builder.pid == 0 ? 0 : Min(grnnd_write_workers(build, estimate_blocks(new)), GRN_MOST_SLOTS - 1);
+	grnnd_begin_pages(new, build, 1 + nworkers);
+	blocks = place_blocks(new);
+	w = grnnd_writer_begin(build->index, MAIN_FORKNUM, use_wal);
+	grnnd_writer_extend(w, blocks);
 	if (nworkers > 0)
 		workers = grnnd_workers_prepare("grnnd_write_index_worker", nworkers, sizeof(WriteShared),
 										(void **) &shared);
@@ -623,19 +509,21 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	shared->index = RelationGetRelid(build->index);
 	shared->concurrent = build->info->ii_Concurrent;
 	shared->use_wal = use_wal;
-	share_plan(new, shared, 0);
-	pg_atomic_init_u64(&shared->next_counted, 0);
-	pg_atomic_init_u64(&shared->next_sorted, 0);
+	shared->plan = new->plan;
+	shared->node_pages = blocks - new->plan.meta.first_node_block;
 	pg_atomic_init_u64(&shared->next_turn, 0);
-	pg_atomic_init_u64(&shared->next_list_turn, 0);
 	pg_atomic_init_u64(&shared->pages_done, 0);
+	pg_atomic_init_u32(&shared->next_process, 0);
 	BarrierInit(&shared->steps, 0);
 	BarrierAttach(&shared->steps);
 	pg_atomic_init_u32(&shared->next_emptied, 0);
 	if (workers)
+	{
 		grnnd_mapping_share(build->map, &shared->extents);
-
-	blocks = write_all(new, shared, build, w, workers);
+		grnnd_workers_launch(workers);
+	}
+	write_head(new, w);
+	write_share(new, shared, build->map, w, &build->builder);
 	INSTR_TIME_SET_CURRENT(written);
 	free_memory(build, shared);
 	build->empty_seconds = grnnd_seconds_since(written);

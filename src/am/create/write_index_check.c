@@ -79,43 +79,18 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 	}
 }
 
-/* The vectors of nodes in WORK, where rows have moved. */
-static void
-find_moved_vectors(GrnndNewIndex *new, const GrnndMapping *map)
-{
-	const GrnBuildResult *r = &new->plan.result;
-	GrnRows    *vectors = &new->vectors;
-
-	if (r->own_items)
-	{
-		if (r->form != (uint32) new->layout.form)
-			grnnd_bad_result("own vectors of another form than records");
-		vectors->form = (GrnForm) r->form;
-		vectors->row_bytes = grn_own_item_bytes((GrnForm) r->form, new->plan.meta.dim);
-	}
-	if (r->off_vectors % 4 != 0 || r->off_vectors > map->size[GRN_SEG_WORK] ||
-		r->moved > (map->size[GRN_SEG_WORK] - r->off_vectors) / vectors->row_bytes)
-		grnnd_bad_result("an array lies outside its segment");
-	vectors->base = map->base[GRN_SEG_WORK] + r->off_vectors;
-	vectors->n = r->moved;
-}
-
 void
 grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map)
 {
 	const GrnBuildResult *r = &new->plan.result;
 
 	new->nodes = r->nodes;
-	new->vectors = new->plan.vectors;
-	new->vectors.base = map->base[GRN_SEG_VECTORS];
-	if (r->moved)
-		find_moved_vectors(new, map);
 	new->tids = (const uint64 *) map->base[GRN_SEG_TIDS];
 	new->attrs = (uint8 *) map->base[GRN_SEG_ATTRS];
 	new->chains = (GrnndChain *) map->base[GRN_SEG_ORDER];
-	new->built = grnnd_result_arrays(map, r, new->plan.vectors.n, new->plan.meta.dim, false);
-	grn_layout_set_center(&new->layout, &new->center, grn_metric((GrnMetric) new->plan.meta.metric)->comparison,
-						  new->built.center);
+	new->built = grnnd_result_arrays(map, r, new->plan.rows, new->plan.meta.dim, false);
+	if (!grn_form(new->layout.form)->rotated)
+		new->built.center = NULL;
 	/*
 	 * If the rows are too few for the builder's codes to be kept, the index has a layout of its
 	 * own, without codes.
@@ -137,50 +112,9 @@ grnnd_check_result_codec(const GrnndNewIndex *new)
 	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(new->built.codec[i]))
 			grnnd_bad_result("a codec is not finite");
-	for (uint32 j = 0; new->layout.center != NULL && j < new->plan.meta.dim; j++)
-		if (!isfinite(new->center.x[j]))
+	for (uint32 j = 0; new->built.center != NULL && j < new->plan.meta.dim; j++)
+		if (!isfinite(new->built.center[j]))
 			grnnd_bad_result("a center is not finite");
-}
-
-/*
- * Checks a vertex's list: ids below `nodes`, not the vertex itself, no duplicate.  A bitmap of
- * hashes saves nearly all comparisons of ids.
- */
-static void
-check_list(const uint32 *ids, uint32 count, uint32 self, uint32 nodes)
-{
-	uint64		seen[8] = {0};
-
-	for (uint32 i = 0; i < count; i++)
-	{
-		uint32		id = ids[i];
-		uint32		hash = (id * UINT32_C(0x9E3779B1)) >> 23;	/* 9 bits */
-		uint64		bit = UINT64_C(1) << (hash & 63);
-
-		if (id >= nodes)
-			grnnd_bad_result("a neighbor is not a node");
-		if (id == self)
-			grnnd_bad_result("a node is its own neighbor");
-		if (seen[hash >> 6] & bit)
-			for (uint32 j = 0; j < i; j++)
-				if (ids[j] == id)
-					grnnd_bad_result("a neighbor is there twice");
-		seen[hash >> 6] |= bit;
-	}
-}
-
-void
-grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end)
-{
-	for (uint32 i = begin; i < end; i++)
-	{
-		if (new->built.counts[i] > new->layout.degree)
-			grnnd_bad_result("a node has too many neighbors");
-		if (new->built.moved && new->built.moved[i] >= new->vectors.n)
-			grnnd_bad_result("a node's vector does not exist");
-		check_list(new->built.ids + (uint64) i * new->layout.degree, new->built.counts[i],
-				   i, new->nodes);
-	}
 }
 
 void

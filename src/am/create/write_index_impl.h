@@ -1,18 +1,16 @@
 /*
  * write_index_impl.h - the state of an index that is being written.  write_index.c lays the index
  * out and runs the leader and the workers, write_index_check.c checks the builder's result,
- * write_index_pages.c forms the pages, write_filters.c makes the data of filters, and
- * write_groups.c puts the rows of long lists into groups.
+ * write_slots.c gets pages of records from the builder, write_index_pages.c completes them and
+ * forms the other pages, and write_filters.c has the values of filter columns.
  */
 #ifndef GRNND_WRITE_INDEX_IMPL_H
 #define GRNND_WRITE_INDEX_IMPL_H
 
-#include "storage/condition_variable.h"
-
 #include "am/create/create.h"
 #include "am/create/mapping.h"
-#include "space/rows.h"
-#include "store/group.h"
+#include "am/create/pagewriter.h"
+#include "builder/slots.h"
 #include "store/record.h"
 
 /* A GRN_TIDS record to write, for TIDs that do not fit a node's own record. */
@@ -23,57 +21,16 @@ typedef struct GrnndChain
 	uint32		ntids;
 } GrnndChain;
 
-/*
- * The plan of the data of filters.  Offsets are in bytes of segment ATTRS, where the data follows
- * the values.  Rows of lists are in the order of buckets: first all buckets of column 0, then of
- * column 1, and so on.
- */
-typedef struct GrnndFilterPlan
-{
-	uint64		off_books;
-	uint64		off_sigs;
-	uint64		off_counts;
-	uint64		off_buckets;
-	uint64		off_ranks;
-	uint64		end;			/* end of the data planned so far */
-	uint32		nbuckets;		/* buckets of all columns; 0: no lists */
-	GrnLists	lists;			/* the arrays in segment LISTS */
-	/* Ids of the first records of lists, which follow the nodes' chains: */
-	uint32		first_list;		/* first record of a chain */
-	uint32		first_group;	/* first group, each of which fills a page (grnnd_group_records()) */
-	uint32		first_guide;	/* first record of a guide */
-} GrnndFilterPlan;
-
-/* The first of a bucket's items in the arrays of all lists. */
-typedef struct GrnndBucket
-{
-	uint64		row;
-	uint32		record;			/* record of the chain */
-	uint32		group;
-	uint32		guide;			/* record of the guide */
-} GrnndBucket;
-
-/* The data of filters, as mapped in this process. */
-typedef struct GrnndFilters
-{
-	GrnSigBook *books;			/* [columns] */
-	uint8	   *sigs;			/* [nodes][sig_bytes] */
-	uint32	   *counts;			/* [shares][nbuckets] number of rows; later the position of the
-								 * share's first row */
-	GrnndBucket *buckets;		/* [nbuckets + 1] */
-	uint32	   *ranks;			/* [rows of lists] */
-	GrnListArraysToGroup lists;
-} GrnndFilters;
-
 /* What the leader decides of an index before any page is formed, and workers read. */
 typedef struct GrnndIndexPlan
 {
 	GrnBuildResult result;
 	GrnndMeta	meta;
-	GrnRows		vectors;		/* the rows as collected, without the address */
+	uint64		rows;			/* rows of the build */
 	uint64		records;		/* nodes, chains and lists */
 	uint32		nchains;
-	GrnndFilterPlan filters;
+	uint32		slots;			/* slots of each process, */
+	GrnFormSpec form;			/* and what the builder forms in them */
 } GrnndIndexPlan;
 
 /* The data that an index is written from. */
@@ -83,22 +40,19 @@ typedef struct GrnndNewIndex
 	/* of the leader alone, for the metapage: */
 	GrnndReport report;
 	GrnndQueried queried;
+	GrnListPlaces lists;
 	/* as follows from the plan: */
 	GrnLayout	layout;
-	GrnCenter	center;			/* see layout.center; its x lies in the mapping */
 	uint32		nodes;
-	GrnRows		vectors;		/* own vectors of nodes, or the rows from which they are made */
 	/* Arrays in the mapping: */
 	GrnResultArrays built;		/* codes, factors, codec: NULL if the index has no codes */
 	const uint64 *tids;			/* [rows], packed */
 	uint8	   *attrs;			/* [rows][columns->bytes] */
 	GrnndChain *chains;			/* [nchains], by node; in segment ORDER */
 	const GrnndAttrs *columns;
-	GrnndFilters filters;
-	/* Allocated by palloc(): */
-	float	   *floats;			/* [dim] */
-	uint8	   *scratch;		/* a record that spans several pages */
-	uint64		scratch_id;		/* id of the record in scratch */
+	GrnSigBook *books;			/* [columns]; the leader's alone */
+	GrnNewLists new_lists;		/* signatures and buckets; the leader's alone */
+	GrnForming *forming;		/* a build without a builder process, or NULL */
 } GrnndNewIndex;
 
 /* The values of a row. */
@@ -129,16 +83,48 @@ extern PGDLLEXPORT GrnResultArrays grnnd_result_arrays(const GrnndMapping *map, 
 extern void grnnd_find_result_arrays(GrnndNewIndex *new, const GrnndMapping *map);
 /* Checks that the codec and the center are finite. */
 extern void grnnd_check_result_codec(const GrnndNewIndex *new);
-/* Checks the lists and vectors of nodes [begin, end), before their records are formed. */
-extern void grnnd_check_result_nodes(const GrnndNewIndex *new, uint32 begin, uint32 end);
 /* Checks that each row belongs to exactly a single node, and that each node has a row. */
 extern PGDLLEXPORT void grnnd_check_result_rows(const uint32 *row_start, const uint32 *rows, uint32 nodes,
 												uint64 nrows);
 
+/* ---- write_slots.c ---- */
+
+/* Slots of each of the processes that write, at most GRN_MOST_SLOTS. */
+extern PGDLLEXPORT uint32 grnnd_slots_of_process(uint32 threads, uint32 processes);
+
+/* The slots of a process. */
+typedef struct GrnndSlots
+{
+	GrnndNewIndex *new;
+	GrnSlots   *all;
+	GrnndBuilder *builder;		/* the leader's, or NULL in a worker */
+	GrnFormRoom room;			/* used without a builder process */
+	uint32		begin;			/* numbers of the process's slots */
+	uint32		end;
+	uint32		next;			/* the next slot to ask in; slots are used in turn */
+	uint32		asked;			/* slots that are asked for pages */
+} GrnndSlots;
+
+/*
+ * Has the builder sign nodes, make lists, and form pages for `processes` processes.  The leader's
+ * alone.
+ */
+extern void grnnd_begin_pages(GrnndNewIndex *new, GrnndBuild *build, uint32 processes);
+/* builder: the leader's, or NULL in a worker.  number: of the process. */
+extern void grnnd_slots_begin(GrnndSlots *slots, GrnndNewIndex *new, const GrnndMapping *map, GrnndBuilder *builder,
+							  uint32 number);
+/* Asks for n pages of the node area from page `first` on.  Returns false if no slot is idle. */
+extern bool grnnd_ask_pages(GrnndSlots *slots, uint64 first, uint32 n);
+/*
+ * Waits for the pages that were asked first.  Returns the pages, *n of them from *first on, or NULL
+ * if none are asked.  The next call of grnnd_ask_pages() may reuse their memory.
+ */
+extern char *grnnd_take_pages(GrnndSlots *slots, uint64 *first, uint32 *n);
+
 /* ---- write_index_pages.c ---- */
 
-/* Forms page number `number` of the node area. */
-extern void grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page);
+/* Completes page `number` of the node area.  Errors: a record that is not sound, XX000. */
+extern void grnnd_complete_page(GrnndNewIndex *new, BlockNumber number, Page page);
 extern void grnnd_form_entry_page(const GrnndNewIndex *new, Page page);
 /* Forms page `number` of the codec's pages. */
 extern void grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page);
@@ -148,77 +134,11 @@ extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 /* ---- write_filters.c ---- */
 
 /*
- * Fits books and lays out the data of filters.  Chains must be planned.  Only the leader calls this
- * function.
- */
-extern void grnnd_plan_filters(GrnndNewIndex *new, GrnndMapping *map);
-/*
- * Does this process's share of counting the rows of lists, or, with `place`, of signing nodes and
- * copying rows to planned lists.  next_share must be 0 at the beginning of each.
- */
-extern void grnnd_sort_lists(GrnndNewIndex *new, pg_atomic_uint64 *next_share, bool place);
-/* Plans the lists, whose rows must all be counted.  Only the leader calls this function. */
-extern void grnnd_plan_lists(GrnndNewIndex *new, GrnndMapping *map);
-/* The sizes of lists. */
-typedef struct GrnndListSizes
-{
-	uint64		rows;			/* rows of all lists */
-	uint64		lists;			/* lists with groups */
-	uint64		records;		/* records of chains */
-	uint64		groups;
-	uint64		guides;			/* records of guides */
-} GrnndListSizes;
-
-/* Adds the list of a column's bucket with n rows. */
-extern PGDLLEXPORT void grnnd_add_list(GrnndListSizes *all, const GrnLayout *l, uint64 n, uint64 nodes);
-
-/*
- * The ids of the first records of lists, behind `records` earlier records, and the id behind the
- * last record.
- */
-typedef struct GrnndListPlaces
-{
-	uint64		first_list;
-	uint64		first_group;
-	uint64		first_guide;
-	uint64		end;
-} GrnndListPlaces;
-extern PGDLLEXPORT GrnndListPlaces grnnd_place_lists(const GrnLayout *l, uint64 records, const GrnndListSizes *all);
-/*
- * Bytes of all planned data behind the rows' values, without gaps between arrays, by the number of
- * columns, list_buckets and lists of an index.
- */
-extern PGDLLEXPORT uint64 grnnd_filter_bytes(const GrnndMeta *meta, const GrnLayout *l, uint64 nodes,
-											 const GrnndListSizes *all);
-/* Sets the pointers to all planned arrays, as mapped in this process. */
-extern void grnnd_find_filters(GrnndNewIndex *new, const GrnndMapping *map);
-/*
  * Assigns blocks to the pages of books, of the sample and of lists' heads.  The sample's pages may
  * be formed only after all signatures.
  */
 extern PGDLLEXPORT void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
 extern PGDLLEXPORT uint32 grnnd_filter_pages(const GrnndMeta *meta);
 extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
-/* Forms the list record with the id `id`. */
-extern void grnnd_form_list(const GrnndNewIndex *new, uint32 id, void *rec);
-
-/* ---- write_groups.c ---- */
-
-/*
- * Tells the builder of the lists that are to have groups, once rows are sorted into lists: before
- * nodes are written.  The leader's alone, as the following.
- */
-extern void grnnd_begin_groups(GrnndNewIndex *new, GrnndBuild *build);
-/*
- * Waits for the groups and checks them.  Errors: groups that the builder cannot have made, XX000.
- */
-extern void grnnd_take_groups(GrnndNewIndex *new, GrnndBuild *build);
-
-/* Whether the list of a bucket has groups.  Another bucket, or the end of all, must follow. */
-static inline bool
-grnnd_is_grouped(const GrnndBucket *bucket)
-{
-	return bucket[1].group > bucket->group;
-}
 
 #endif							/* GRNND_WRITE_INDEX_IMPL_H */

@@ -1,9 +1,8 @@
 /*
- * write_index_pages.c - forms the pages of a new index from the builder's result.
+ * write_index_pages.c - completes the pages of records that the builder forms, and forms the other
+ * pages of a new index.
  */
 #include "postgres.h"
-
-#include <math.h>
 
 #include "am/create/write_index_impl.h"
 #include "am/index/index.h"
@@ -50,41 +49,19 @@ put_tids(const GrnndNewIndex *new, uint32 node, uint32 first, uint32 ntids, uint
 	}
 }
 
+/* Writes the TIDs and values of a node, whose record the builder has formed. */
 static void
-form_node(const GrnndNewIndex *new, uint32 node, void *rec)
+complete_node(const GrnndNewIndex *new, uint32 node, GrnRecord *rec)
 {
 	const GrnLayout *l = &new->layout;
 	uint32		ntids = new->built.row_start[node + 1] - new->built.row_start[node];
-	uint8		tids[GRN_MAX_TIDS * GRN_TID_BYTES];
-	uint8		attrs[GRN_MAX_TIDS * GRN_MAX_ATTR_BYTES];
-	GrnRecordSource src = grn_result_record(&new->built, l, node);
-	const void *row;
+	const char *what = rec->state == GRN_NODE ? grn_record_check(l, rec, node, new->nodes) : "a node has no record";
 
-	row = grn_row(&new->vectors, new->built.moved ? new->built.moved[node] : new->built.rows[new->built.row_start[node]]);
-	if (new->vectors.form == l->form)
-	{
-		src.stored = row;
-		if (new->plan.result.own_items)
-		{
-			src.error = grn_own_item_error(l->form, l->dim, row);
-			if (!(src.error >= 0) || isinf(src.error))
-				grnnd_bad_result("a rounding error is not a number");
-		}
-	}
-	else
-		src.x = grn_row_values(&new->vectors, row, new->floats);
-	src.ntids = Min(ntids, l->tids_max);
-	put_tids(new, node, 0, src.ntids, tids, attrs);
-	src.tids = tids;
-	src.attrs = attrs;
-	if (ntids > l->tids_max)
-		src.next = new->nodes + first_chain(new, node);
-	if (l->sig_bytes > 0)
-	{
-		src.sig = new->filters.sigs + (uint64) node * l->sig_bytes;
-		src.all_sigs = new->filters.sigs;
-	}
-	grn_record_write(l, &src, rec);
+	if (what != NULL)
+		grnnd_bad_result(what);
+	rec->ntids = (uint8) Min(ntids, l->tids_max);
+	put_tids(new, node, 0, rec->ntids, GRN_REC_PTR(rec, l->off_tids), grn_rec_attrs(l, rec));
+	rec->next = ntids > l->tids_max ? new->nodes + first_chain(new, node) : GRN_INVALID_ID;
 }
 
 static void
@@ -94,7 +71,7 @@ form_chain(const GrnndNewIndex *new, uint32 number, void *rec)
 	const GrnndChain *c = &new->chains[number];
 	GrnRecord  *r = rec;
 
-	memset(rec, 0, l->record_bytes);
+	memset(rec, 0, Min(l->record_bytes, l->payload));
 	r->state = GRN_TIDS;
 	r->ntids16 = (uint16) c->ntids;
 	r->next = number + 1 < new->plan.nchains && c[1].node == c->node ?
@@ -105,43 +82,37 @@ form_chain(const GrnndNewIndex *new, uint32 number, void *rec)
 }
 
 static void
-form_record(const GrnndNewIndex *new, uint64 id, void *rec)
+complete_record(const GrnndNewIndex *new, uint64 id, GrnRecord *rec)
 {
+	const char *what;
+
 	if (id < new->nodes)
-		form_node(new, (uint32) id, rec);
+		complete_node(new, (uint32) id, rec);
 	else if (id < (uint64) new->nodes + new->plan.nchains)
 		form_chain(new, (uint32) (id - new->nodes), rec);
 	else
-		grnnd_form_list(new, (uint32) id, rec);
+	{
+		what = rec->state == GRN_LIST || rec->state == GRN_FREE ?
+			grn_record_check(&new->layout, rec, (uint32) id, (uint32) new->plan.records) : "a list has another record";
+		if (what != NULL)
+			grnnd_bad_result(what);
+	}
 }
 
 void
-grnnd_form_node_page(GrnndNewIndex *new, BlockNumber number, Page page)
+grnnd_complete_page(GrnndNewIndex *new, BlockNumber number, Page page)
 {
 	const GrnLayout *l = &new->layout;
-	char	   *payload = GrnndPagePayload(page);
+	uint64		id = (uint64) number * l->per_page / l->span;
 
-	if (l->span == 1)
+	if (number % l->span > 0)
 	{
-		uint64		id = (uint64) number * l->per_page;
-
-		grnnd_page_init(page, GRNND_NODES);
-		for (uint32 slot = 0; slot < l->per_page && id < new->plan.records; slot++, id++)
-			form_record(new, id, payload + (size_t) slot * l->record_bytes);
+		grnnd_page_adopt(page, GRNND_TAIL);
+		return;
 	}
-	else
-	{
-		uint64		id = number / l->span;
-		uint32		offset = number % l->span * l->payload;
-
-		grnnd_page_init(page, offset == 0 ? GRNND_NODES : GRNND_TAIL);
-		if (new->scratch_id != id)
-		{
-			form_record(new, id, new->scratch);
-			new->scratch_id = id;
-		}
-		memcpy(payload, new->scratch + offset, Min(l->payload, l->record_bytes - offset));
-	}
+	grnnd_page_adopt(page, GRNND_NODES);
+	for (uint32 slot = 0; slot < l->per_page && id < new->plan.records; slot++, id++)
+		complete_record(new, id, (GrnRecord *) (GrnndPagePayload(page) + (size_t) slot * l->record_bytes));
 }
 
 void
@@ -188,7 +159,7 @@ grnnd_form_codec_page(const GrnndNewIndex *new, uint32 number, Page page)
 void
 grnnd_form_center_page(const GrnndNewIndex *new, uint32 number, Page page)
 {
-	form_floats_page(page, new->center.x, new->plan.meta.dim, number);
+	form_floats_page(page, new->built.center, new->plan.meta.dim, number);
 }
 
 void

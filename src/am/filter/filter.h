@@ -56,39 +56,14 @@ StaticAssertDecl(sizeof(GrnndListHead) == 20, "GrnndListHead is on disk");
 #define GRNND_LISTS_PER_PAGE ((uint32) (GRNND_PAYLOAD / sizeof(GrnndListHead)))
 
 /*
- * Does the list of a bucket have groups?  A list of few records has none, because a search would
- * read nearly all of 100 groups.
- *
- * If more than half of the rows pass, searches use the graph, and grouping so many rows would slow
- * the build down.  60,000 rows of which 30% pass, ef 40, with a quarter and a half: SIFT .983 and
- * .989 for 88 and 74 pages, word vectors .948 and .985 for 92 and 80.  A list of 6,000 of 20,000
- * sentences has recall .994 at ef 40 by 73 pages with groups, and without, as with twice of
- * GRNND_LEAST_GROUPS, 1.000 by 88 pages in the same time.
+ * Records of a list that has groups, at least.  A list of 6,000 of 20,000 sentences has recall .994
+ * at ef 40 by 73 pages with groups, and without, as with twice, 1.000 by 88 pages in the same time.
  */
 #ifdef GRNND_TEST_POINTS
 #define GRNND_LEAST_GROUPS 8	/* small indexes in tests have groups too */
 #else
 #define GRNND_LEAST_GROUPS 128
 #endif
-#define GRNND_MOST_GROUPED 2
-static inline bool
-grnnd_has_groups(const GrnLayout *l, uint64 rows, uint64 nodes)
-{
-	return rows >= (uint64) GRNND_LEAST_GROUPS * grn_list_rows(l) && rows <= nodes / GRNND_MOST_GROUPED;
-}
-
-/* Number of records in a group, a page's records, and room for rows in a group. */
-static inline uint32
-grnnd_group_records(const GrnLayout *l)
-{
-	return l->per_page;
-}
-
-static inline uint32
-grnnd_group_room(const GrnLayout *l)
-{
-	return grnnd_group_records(l) * grn_list_rows(l);
-}
 
 /* The directory's entry for a bucket on its page. */
 static inline GrnndListHead *
@@ -96,9 +71,6 @@ grnnd_list_head_on(Page page, uint32 bucket)
 {
 	return (GrnndListHead *) GrnndPagePayload(page) + bucket % GRNND_LISTS_PER_PAGE;
 }
-
-/* The bucket of a rank, counted across all columns. */
-extern uint32 grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank);
 
 /* The number of buckets of a column, for this number of nodes. */
 extern PGDLLEXPORT uint32 grnnd_list_buckets(const GrnLayout *l, uint64 nodes);
@@ -166,8 +138,6 @@ extern bool grnnd_list_has_more(const GrnndListReader *reader);
 /* Number of records read, including guides. */
 extern uint64 grnnd_list_records_read(const GrnndListReader *reader);
 
-/* Initializes an empty record of a bucket.  flags: 0 for its chain; GRN_GROUP; GRN_GUIDE. */
-extern void grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags);
 /* Adds n rows to a bucket's chain. */
 extern void grnnd_list_add(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket,
 						   const GrnListRow *rows, uint32 n);

@@ -135,7 +135,7 @@ grnnd_list_work(const GrnndIndex *ix, GrnndListSize size, uint32 pieces, double 
 {
 	const GrnLayout *l = &ix->layout;
 	double		room = grn_list_rows(l);
-	uint32		group_room = grnnd_group_room(l);
+	uint32		group_room = grn_group_room(l);
 	double		groups = Min((double) size.groups, grouped_rows(ef, (double) size.groups) / group_room);
 	double		guide = ceil((double) size.groups / room);
 	double		compared = (double) size.records * room + groups * group_room + (double) size.groups;
@@ -163,8 +163,8 @@ grnnd_size_of_list(const GrnndIndex *ix, bool several, double n, double rows)
 	const GrnLayout *l = &ix->layout;
 	GrnndListSize size = {0, 0};
 
-	if (!several && grnnd_has_groups(l, (uint64) n, (uint64) rows))
-		size.groups = grn_groups((uint32) n, grnnd_group_room(l));
+	if (!several && grn_has_groups(l, GRNND_LEAST_GROUPS, (uint64) n, (uint64) rows))
+		size.groups = grn_groups((uint32) n, grn_group_room(l));
 	else
 		size.records = (uint64) ceil(n / grn_list_rows(l));
 	return size;

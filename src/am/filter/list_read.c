@@ -41,11 +41,11 @@ run_of(const GrnndIndex *ix, const GrnndListed *listed, uint32 from)
 	const GrnndRanks *r = listed->ranks;
 	Run			run = {.from = from, .to = from};
 
-	run.first = grnnd_list_bucket(&ix->meta, listed->column, r[from].least);
-	run.last = grnnd_list_bucket(&ix->meta, listed->column, r[from].most);
+	run.first = grn_list_bucket(ix->meta.list_buckets, listed->column, r[from].least);
+	run.last = grn_list_bucket(ix->meta.list_buckets, listed->column, r[from].most);
 	while (run.to + 1 < listed->n &&
-		   grnnd_list_bucket(&ix->meta, listed->column, r[run.to + 1].least) <= run.last)
-		run.last = grnnd_list_bucket(&ix->meta, listed->column, r[++run.to].most);
+		   grn_list_bucket(ix->meta.list_buckets, listed->column, r[run.to + 1].least) <= run.last)
+		run.last = grn_list_bucket(ix->meta.list_buckets, listed->column, r[++run.to].most);
 	return run;
 }
 
@@ -408,7 +408,7 @@ read_group(Reader *r, uint32 id)
 		/* vacuum has freed the empty group, and its slot may hold another record */
 		if (rec == NULL || (rec->flags & GRN_GROUP) == 0)
 			return;
-		if (steps == grnnd_group_records(&r->ix->layout))
+		if (steps == grn_group_records(&r->ix->layout))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
 		touch_next(r, steps++);
 		offer_grouped(r, rec);
@@ -446,7 +446,7 @@ grnnd_list_read(GrnndStore *store, const GrnndListed *listed, const GrnFilter *f
 		if (!listed->covers || filter->sets[i].at != listed->column)
 			sets[r->filter.nsets++] = filter->sets[i];
 	r->limit = grnnd_id_limit(r->index, ix);
-	r->last = grnnd_list_bucket(&ix->meta, listed->column, listed->ranks[listed->n - 1].most);
+	r->last = grn_list_bucket(ix->meta.list_buckets, listed->column, listed->ranks[listed->n - 1].most);
 	r->heads = palloc(GRNND_LISTS_PER_PAGE * sizeof(GrnndListHead));
 	r->wanted = palloc(grn_list_rows(&ix->layout) * sizeof(bool));
 	MemoryContextSwitchTo(before);
@@ -467,7 +467,7 @@ grnnd_list_read(GrnndStore *store, const GrnndListed *listed, const GrnFilter *f
 bool
 grnnd_list_more(GrnndListReader *r)
 {
-	uint32		rows = grnnd_group_room(&r->ix->layout);
+	uint32		rows = grn_group_room(&r->ix->layout);
 	uint32		groups = (grn_search_patience(r->search) + rows - 1) / rows;
 	uint32		id;
 

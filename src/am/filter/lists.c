@@ -41,12 +41,6 @@
 #define OPEN_BUCKETS 1024
 
 uint32
-grnnd_list_bucket(const GrnndMeta *meta, uint32 column, uint32 rank)
-{
-	return column * meta->list_buckets + (uint32) ((uint64) rank * meta->list_buckets >> 32);
-}
-
-uint32
 grnnd_list_buckets(const GrnLayout *l, uint64 nodes)
 {
 	uint64		rows = (uint64) grn_list_rows(l) * l->per_page * BUCKET_PAGES;
@@ -155,15 +149,6 @@ grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket)
 
 /* ---- adding ---- */
 
-void
-grnnd_list_start(const GrnndMeta *meta, GrnRecord *rec, uint32 bucket, uint8 flags)
-{
-	rec->state = GRN_LIST;
-	rec->flags = flags;
-	rec->next = GRN_INVALID_ID;
-	grn_tids_set_owner(rec, bucket, meta->list_generation);
-}
-
 /* Appends up to n rows to a record, as many as fit.  Returns their number. */
 static uint32
 put_rows(const GrnLayout *l, GrnRecord *rec, const GrnListRow *rows, uint32 n)
@@ -219,7 +204,7 @@ prepend(Relation index, Relation heap, const GrnndIndex *ix, uint32 bucket, cons
 	uint32		added;
 	uint32		id;
 
-	grnnd_list_start(&ix->meta, rec, bucket, 0);
+	grn_list_start(rec, bucket, ix->meta.list_generation, 0);
 	rec->next = head.first;
 	added = put_rows(&ix->layout, rec, rows, n);
 	id = grnnd_new_record(index, heap, ix, rec);

@@ -52,6 +52,8 @@ extern void grnnd_init_options(void);
 
 /* page.c: pages of an index: their format, checks, and the location of records. */
 
+/* Gives a page of records its header and its special space, or initializes an empty page. */
+extern void grnnd_page_adopt(Page page, GrnndPageKind kind);
 extern void grnnd_page_init(Page page, GrnndPageKind kind);
 /*
  * Reads and locks a block, and checks that it is a page of this kind.  GRNND_NODES also allows a

@@ -19,19 +19,23 @@ grnnd_corrupt(Relation index, BlockNumber block, const char *what)
 }
 
 void
-grnnd_page_init(Page page, GrnndPageKind kind)
+grnnd_page_adopt(Page page, GrnndPageKind kind)
 {
-	GrnndSpecial *special;
 	PageHeader	header = (PageHeader) page;
 
-	PageInit(page, BLCKSZ, sizeof(GrnndSpecial));
+	memset(header, 0, SizeOfPageHeaderData);
+	header->pd_special = BLCKSZ - MAXALIGN(sizeof(GrnndSpecial));
 	/* the page must have no hole, because generic WAL zeroes a hole on replay */
-	header->pd_lower = header->pd_upper;
-	special = GrnndPageSpecial(page);
-	special->kind = kind;
-	special->unused = 0;
-	special->unused2 = 0;
-	special->page_id = GRNND_PAGE_ID;
+	header->pd_lower = header->pd_upper = header->pd_special;
+	PageSetPageSizeAndVersion(page, BLCKSZ, PG_PAGE_LAYOUT_VERSION);
+	*GrnndPageSpecial(page) = (GrnndSpecial) {.kind = kind, .page_id = GRNND_PAGE_ID};
+}
+
+void
+grnnd_page_init(Page page, GrnndPageKind kind)
+{
+	memset(page, 0, BLCKSZ);
+	grnnd_page_adopt(page, kind);
 }
 
 static bool

@@ -86,7 +86,7 @@ check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 		c->report(c->arg, record, "list names a node that does not exist", row.id);
 		return;
 	}
-	if (grnnd_list_bucket(&c->ix->meta, column, row.rank) != bucket)
+	if (grn_list_bucket(c->ix->meta.list_buckets, column, row.rank) != bucket)
 	{
 		c->report(c->arg, record, "list holds a value that belongs to another, of node", row.id);
 		return;

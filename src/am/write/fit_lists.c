@@ -263,7 +263,7 @@ write_group(RowGather *g, uint32 bucket, const Listed *rows, const uint32 *order
 		GrnListRow	row = row_at_hand(g, &rows[order[i]]);
 
 		if (i % room == 0)
-			grnnd_list_start(&ix->meta, rec, bucket, GRN_GROUP);
+			grn_list_start(rec, bucket, ix->meta.list_generation, GRN_GROUP);
 		grn_list_set_row(l, rec, rec->ntids16++, &row);
 	}
 	return l->span > 1 ? grnnd_new_record(f->index, f->heap, ix, (GrnRecord *) recs)
@@ -278,7 +278,7 @@ add_groups(RowGather *g, uint32 bucket, const Listed *rows, uint32 n)
 	const GrnndIndex *ix = &f->ix;
 	const GrnLayout *l = &ix->layout;
 	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
-		.room = grnnd_group_room(l), .seed = bucket, .poll = check_interrupts, .arg = f};
+		.room = grn_group_room(l), .seed = bucket, .poll = check_interrupts, .arg = f};
 	uint32	   *nodes = palloc_extended((Size) n * sizeof(uint32), MCXT_ALLOC_HUGE);
 	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
 	uint32		number_of_groups = grn_groups(n, how.room);
@@ -286,7 +286,7 @@ add_groups(RowGather *g, uint32 bucket, const Listed *rows, uint32 n)
 		palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
 		palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
-	char	   *recs = palloc((Size) grnnd_group_records(l) * l->record_bytes);
+	char	   *recs = palloc((Size) grn_group_records(l) * l->record_bytes);
 	GrnRecord  *guide = palloc0(l->record_bytes);
 	uint8	   *any = palloc0(l->sig_bytes);
 
@@ -294,7 +294,7 @@ add_groups(RowGather *g, uint32 bucket, const Listed *rows, uint32 n)
 	for (uint32 i = 0; i < n; i++)
 		nodes[i] = rows[i].node;
 	grn_group_rows(&how, nodes, n, &groups, workspace);
-	grnnd_list_start(&ix->meta, guide, bucket, GRN_GUIDE);
+	grn_list_start(guide, bucket, ix->meta.list_generation, GRN_GUIDE);
 	for (uint32 number = 0; number < number_of_groups; number++)
 	{
 		uint32		first = number > 0 ? groups.ends[number - 1] : 0;
@@ -343,7 +343,7 @@ flush(RowGather *g)
 
 		while (end < g->nrows && g->rows[end].bucket == bucket)
 			end++;
-		if (grnnd_has_groups(l, end - i, f->limit))
+		if (grn_has_groups(l, GRNND_LEAST_GROUPS, end - i, f->limit))
 		{
 			add_groups(g, bucket, g->rows + i, end - i);
 			i = end;
@@ -379,7 +379,7 @@ gather_value(RowGather *g, const uint8 *values, bool first)
 		if (!grnnd_has_list(&ix->attrs->attr[c]) || (!first && rank == g->ranks[c]))
 			continue;
 		g->ranks[c] = rank;
-		g->rows[g->nrows++] = (Listed) {grnnd_list_bucket(&ix->meta, c, rank), rank, g->nnodes - 1};
+		g->rows[g->nrows++] = (Listed) {grn_list_bucket(ix->meta.list_buckets, c, rank), rank, g->nnodes - 1};
 	}
 }
 

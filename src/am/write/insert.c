@@ -190,7 +190,7 @@ add_to_lists(Insert *in, const GrnEdge *node, const uint8 *values)
 			node->code, node->sig};
 
 		if ((in->columns_missing >> c & 1) != 0 && grnnd_has_list(&ix->attrs->attr[c]))
-			grnnd_list_add(in->index, in->heap, ix, grnnd_list_bucket(&ix->meta, c, row.rank), &row, 1);
+			grnnd_list_add(in->index, in->heap, ix, grn_list_bucket(ix->meta.list_buckets, c, row.rank), &row, 1);
 	}
 }
 
