@@ -92,6 +92,9 @@ extern bool grn_build_parts_on_cores(GrnGraphJob *job, uint64_t limit, GrnFailur
 
 typedef struct GrnFinish
 {
+	const GrnMetricInfo *metric;
+	float		norm_unit;		/* of the rows' scales, */
+	float		power;			/* and their power */
 	const GrnRows *rows;
 	GrnGraph   *graph;
 	GrnParallel *parallel;
@@ -100,6 +103,7 @@ typedef struct GrnFinish
 	uint32_t	per_page;
 	uint32_t   *position;		/* [n] */
 	void	   *scratch;		/* grn_finish_bytes(n) */
+	uint32_t	connected;		/* vertices that were not reachable */
 	/* private to finish.c */
 	pthread_t	thread;
 	pthread_mutex_t mutex;
@@ -115,8 +119,13 @@ typedef struct GrnFinish
  * then orders the pages while cores connect.
  */
 extern void grn_finish_begin(GrnFinish *f);
-/* Makes every vertex reachable from the entry.  Returns the number of vertices connected. */
-extern size_t grn_finish_connect(GrnFinish *f);
+/*
+ * Makes every vertex reachable from the entry (store/connect.c), and sets f->connected.  Returns
+ * false if memory is short.
+ */
+extern bool grn_finish_connect(GrnFinish *f);
+/* The same if the set of reached vertices, with which the scratch begins, lacks some. */
+extern bool grn_connect_graph(GrnFinish *f);
 /* Completes position[] and drops the graph from the GPU. */
 extern void grn_finish_order(GrnFinish *f);
 /* Ends the GPU's work if a build fails after grn_finish_begin(). */

@@ -37,18 +37,19 @@ grn_finish_begin(GrnFinish *f)
 	f->started = f->gpu && pthread_create(&f->thread, NULL, gpu_main, f) == 0;
 }
 
-size_t
+bool
 grn_finish_connect(GrnFinish *f)
 {
-	if (!f->started)
-		return grn_connect(f->rows, f->graph, f->entry, f->parallel, f->scratch);
-	pthread_mutex_lock(&f->mutex);
-	while (!f->has_searched)
-		pthread_cond_wait(&f->searched, &f->mutex);
-	pthread_mutex_unlock(&f->mutex);
+	if (f->started)
+	{
+		pthread_mutex_lock(&f->mutex);
+		while (!f->has_searched)
+			pthread_cond_wait(&f->searched, &f->mutex);
+		pthread_mutex_unlock(&f->mutex);
+	}
 	if (f->nreached == 0)
-		return grn_connect(f->rows, f->graph, f->entry, f->parallel, f->scratch);
-	return grn_connect_rest(f->rows, f->graph, f->entry, f->nreached, f->parallel, f->scratch);
+		f->nreached = grn_reachable(f->graph, f->entry, f->scratch);
+	return f->nreached == f->graph->n || grn_connect_graph(f);
 }
 
 void

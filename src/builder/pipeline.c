@@ -397,7 +397,7 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 	const char *bad;
 	uint32_t	vertex;
 
-	*f = (GrnFinish) {.rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
+	*f = (GrnFinish) {.metric = p->metric, .norm_unit = p->codec.norm_unit, .power = p->codec.power, .rows = &p->rows, .graph = &p->graph, .parallel = p->parallel,
 					  .gpu = f->gpu, .entry = r->entries[0], .per_page = p->layout.per_page,
 					  .position = p->position, .scratch = p->work.scratch};
 	if (p->progress.phase != GRN_STEP_CONNECT)
@@ -412,7 +412,12 @@ finish_graph(GrnPipeline *p, GrnFailure *failure)
 						r->on_gpu ? "GPU" : "processor", vertex, bad);
 	}
 	sample_vertices(p, true);
-	r->connected = (uint32_t) grn_finish_connect(f);
+	if (!grn_finish_connect(f))
+	{
+		grn_finish_abandon(f);
+		return grn_fail(failure, "53200", "", "the builder process is out of memory");
+	}
+	r->connected = f->connected;
 	if (r->parts > 1)
 		grn_pipeline_make_navigable(p);
 	sample_vertices(p, false);

@@ -226,9 +226,8 @@ extern const void *grn_records_row(const GrnRecords *r, uint32_t id);
  * (store/navigable.c).  The graph must be connected.
  */
 extern void grn_pipeline_make_navigable(GrnPipeline *p);
-/* The same for a graph without codes whose searches start at one vertex. */
-extern void grn_make_graph_navigable(const GrnMetricInfo *metric, const GrnPrepared *prepared, const GrnRows *rows,
-									 const GrnGraph *graph, uint32_t entry, uint64_t seed, GrnParallel *parallel);
+/* The same for a graph without codes whose searches start at f->entry. */
+extern void grn_make_graph_navigable(const GrnFinish *f, uint64_t seed);
 
 /* ---- pipeline_recall.c ---- */
 

@@ -88,6 +88,8 @@ form_record(GrnRecordStore *s, uint32_t id)
 	const uint8_t tid[GRN_TID_BYTES] = {0, 0, 0, 0, 1, 0};
 	GrnRecordSource src = grn_result_record(&r->at, l, id);
 
+	if (s->base.skips_neighbors)
+		src.count = 0;
 	src.tids = tid;
 	src.ntids = 1;
 	if (p->own)
@@ -252,23 +254,66 @@ grn_pipeline_make_navigable(GrnPipeline *p)
 	/* without memory for searches the graph stays as the merge has left it */
 	if (grn_records_begin(&r, p))
 		grn_make_navigable(&(GrnNavigation) {
-											 .graph = r.graph, .parallel = p->parallel, .seed = p->build->spec->params.seed,
+											 .upkeep = {.graph = r.graph, .parallel = p->parallel}, .seed = p->build->spec->params.seed,
 											 .stream = UINT64_C(0x6E617669), .ids = p->graph.n,
 											 .first = round < FIRST_TRIALS ? round : FIRST_TRIALS, .round = round,
 											 .most = (double) round * MOST_ROUNDS});
 	grn_records_end(&r);
 }
 
-void
-grn_make_graph_navigable(const GrnMetricInfo *metric, const GrnPrepared *prepared, const GrnRows *rows,
-						 const GrnGraph *graph, uint32_t entry, uint64_t seed, GrnParallel *parallel)
-{
-	GrnBuildSpec spec = {.dim = rows->dim, .payload = USUAL_PAYLOAD, .params.seed = seed};
-	GrnBuild	build = {.spec = &spec};
-	GrnBuildResult result = {.degree = graph->degree, .form = rows->form, .entries = {entry}, .nentries = 1};
-	GrnPipeline p = {.build = &build, .metric = metric, .codec.norm_unit = prepared->norm_unit,
-		.codec.power = prepared->power, .result = &result,
-		.rows = *rows, .graph = *graph, .parallel = parallel};
+/* ---- graphs without codes ---- */
 
-	grn_pipeline_make_navigable(&p);
+typedef struct BareGraph
+{
+	GrnBuildSpec spec;
+	GrnBuild	build;
+	GrnBuildResult result;
+	GrnPipeline p;
+} BareGraph;
+
+static void
+begin_bare(BareGraph *b, const GrnFinish *f)
+{
+	*b = (BareGraph) {
+					  .spec = {.dim = f->rows->dim, .payload = USUAL_PAYLOAD}, .build = {.spec = &b->spec},
+					  .result = {.degree = f->graph->degree, .form = f->rows->form, .entries = {f->entry}, .nentries = 1},
+					  .p = {.build = &b->build, .metric = f->metric, .codec.norm_unit = f->norm_unit, .codec.power = f->power,
+							.result = &b->result, .rows = *f->rows, .graph = *f->graph, .parallel = f->parallel}
+		};
+}
+
+void
+grn_make_graph_navigable(const GrnFinish *f, uint64_t seed)
+{
+	BareGraph	b;
+
+	begin_bare(&b, f);
+	b.spec.params.seed = seed;
+	grn_pipeline_make_navigable(&b.p);
+}
+
+static void
+reach(void *arg, uint32_t id)
+{
+	GrnFinish  *f = arg;
+	uint64_t   *reached = f->scratch;
+
+	(void) grn_reach(f->graph, id, reached, (uint32_t *) (reached + GRN_REACH_WORDS(f->graph->n)));
+	f->connected++;
+}
+
+bool
+grn_connect_graph(GrnFinish *f)
+{
+	GrnRecords	r;
+	BareGraph	b;
+	bool		fine;
+
+	begin_bare(&b, f);
+	fine = grn_records_begin(&r, &b.p);
+	if (fine)
+		grn_connect_nodes(&(GrnUpkeep) {.graph = r.graph, .parallel = f->parallel, .reached = f->scratch,
+										.limit = f->graph->n, .arg = f}, f->entry, reach);
+	grn_records_end(&r);
+	return fine;
 }

@@ -28,7 +28,7 @@ typedef struct GrnGraph
 extern const char *grn_graph_check(const GrnGraph *graph, GrnParallel *parallel,
 								   uint32_t *bad_vertex);
 
-/* connect.c: finds the vertices that an entry reaches, and makes every vertex reachable. */
+/* reach.c: finds the vertices that an entry reaches. */
 
 /* Words of a set of n vertices, one bit for each vertex. */
 #define GRN_REACH_WORDS(n) (((size_t) (n) + 63) / 64)
@@ -38,22 +38,11 @@ extern const char *grn_graph_check(const GrnGraph *graph, GrnParallel *parallel,
  * that the entry reaches by vertices outside the set.  Returns their number.  queue: [n].
  */
 extern size_t grn_reach(const GrnGraph *graph, uint32_t entry, uint64_t *reached, uint32_t *queue);
-
 /*
- * Makes every vertex reachable from entry by adding or replacing edges.  The end of a
- * replaced edge remains reachable by another path.  Returns the number of vertices that were
- * not reachable.  workspace: grn_connect_bytes(n) bytes.
+ * Returns the number of vertices reachable from entry.  workspace: grn_reach_bytes(n) bytes, which
+ * begin with the set of these vertices afterwards.
  */
-extern size_t grn_connect_bytes(size_t n);
-extern size_t grn_connect(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
-						  GrnParallel *parallel, void *workspace);
-/*
- * Does the same if the caller knows the reached vertices: the workspace begins with the set of the
- * nreached vertices that entry reaches.
- */
-extern size_t grn_connect_rest(const GrnRows *rows, GrnGraph *graph, uint32_t entry,
-							   size_t nreached, GrnParallel *parallel, void *workspace);
-/* Returns the number of vertices reachable from entry.  workspace: grn_connect_bytes(n) bytes. */
+extern size_t grn_reach_bytes(size_t n);
 extern size_t grn_reachable(const GrnGraph *graph, uint32_t entry, void *workspace);
 
 /* medoid.c: finds the row in the middle, where searches of a graph start. */

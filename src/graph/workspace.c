@@ -15,7 +15,7 @@ larger(uint64_t a, uint64_t b)
 size_t
 grn_finish_bytes(size_t n)
 {
-	return larger(grn_connect_bytes(n), GRN_CUT_ORDER_BYTES(n));
+	return larger(grn_reach_bytes(n), GRN_CUT_ORDER_BYTES(n));
 }
 
 /* Steps use the scratch space in turn: numbering rows, the codec's fit, the graph's end. */

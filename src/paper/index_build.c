@@ -87,7 +87,7 @@ finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJ
 	GrnParallel *parallel = &job->progress->parallel;
 	const char *bad;
 	uint32_t	vertex;
-	GrnFinish	f = {.rows = job->rows, .graph = job->graph, .parallel = parallel,
+	GrnFinish	f = {.metric = wanted->metric, .norm_unit = prepared->norm_unit, .power = prepared->power, .rows = job->rows, .graph = job->graph, .parallel = parallel,
 		.gpu = job->holder, .per_page = RECORDS_A_PAGE, .position = position};
 	double		since = grn_seconds();
 
@@ -103,9 +103,14 @@ finish_graph(const GrnIndexBuild *wanted, const GrnPrepared *prepared, GrnGraphJ
 		return grn_fail(failure, "XX000", "", "built a faulty graph: vertex %u has %s",
 						vertex, bad);
 	}
-	printf("connected %zu vertices to entry %u\n", grn_finish_connect(&f), f.entry);
+	if (!grn_finish_connect(&f))
+	{
+		grn_finish_abandon(&f);
+		return grn_fail(failure, "53200", "", "out of memory");
+	}
+	printf("connected %u vertices to entry %u\n", f.connected, f.entry);
 	if (job->part_times.nparts > 1)
-		grn_make_graph_navigable(wanted->metric, prepared, job->rows, job->graph, f.entry, job->params->seed, parallel);
+		grn_make_graph_navigable(&f, job->params->seed);
 	seconds[0] = grn_lap(&since);
 	if (position)
 		grn_finish_order(&f);

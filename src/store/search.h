@@ -251,23 +251,78 @@ extern void grn_absent_end(GrnStore *store, GrnAbsent *a);
  */
 extern const GrnRecord *grn_absent_view(GrnAbsent *a, uint32_t id, const GrnRecord *rec);
 
-/* navigable.c: adds edges where searches of a graph end far from their targets. */
+/* connect.c, navigable.c: changes of the edges of a finished graph, for builds and vacuum. */
 
-typedef struct GrnNavigation
+/* What changes the edges of a finished graph works on. */
+typedef struct GrnUpkeep
 {
 	GrnStoredGraph graph;		/* its stores have edit(); the first makes all edges */
 	GrnParallel *parallel;		/* NULL: the caller searches alone, in the first store */
+	/*
+	 * a bit for each node below limit: is it reached?  Full lists rely on edges of these nodes
+	 * alone.  NULL: all nodes are
+	 */
+	const uint64_t *reached;
+	uint32_t	limit;
+	/* optional, if others use the graph: called often, while no record is held; may longjmp */
+	void		(*poll) (void *arg);
+	/* optional, the same: begins and ends a time in which nobody else removes edges to node id */
+	void		(*hold) (void *arg, uint32_t id, bool begin);
+	void	   *arg;
+} GrnUpkeep;
+
+static inline bool
+grn_is_reached(const GrnUpkeep *u, uint32_t id)
+{
+	return u->reached == NULL || (id < u->limit && (u->reached[id / 64] >> id % 64 & 1) != 0);
+}
+
+/* edges.c: adds edges. */
+
+/* An edge that a full list may give up: to node id, to which neighbor `by` leads as well. */
+typedef struct GrnSpare
+{
+	uint32_t	id;				/* GRN_INVALID_ID: none */
+	uint32_t	by;				/* GRN_INVALID_ID: id need not stay reachable */
+} GrnSpare;
+
+#define GRN_NO_SPARE ((GrnSpare) {GRN_INVALID_ID, GRN_INVALID_ID})
+
+/* grn_read_record() of the hot part, for a node alone. */
+extern bool grn_read_node(GrnStore *store, const GrnLayout *l, uint32_t id, GrnRecord *rec, float *x);
+/* Returns the neighbor to which most other neighbors of a record lead. */
+extern GrnSpare grn_spare_edge(const GrnUpkeep *u, GrnStore *store, const GrnRecord *rec);
+/*
+ * Gives node `from` an edge; a full list gives up `spare`.  Returns false if the list has changed
+ * so that neither is possible.  spare.by may be the edge's end.
+ */
+extern bool grn_give_edge(const GrnUpkeep *u, uint32_t from, const GrnEdge *edge, GrnSpare spare);
+
+/* connect.c: gives edges to nodes that are not reached. */
+
+/*
+ * Gives node x an edge from a reached node: from a neighbor, from `near` (may be GRN_INVALID_ID),
+ * from a node that a search finds, or from the root.  All reached nodes stay reached.  Returns
+ * false if x is gone, or if others change the lists all the time.
+ */
+extern bool grn_connect_node(const GrnUpkeep *u, uint32_t root, uint32_t x, uint32_t near);
+/*
+ * The same for all nodes of a build.  reach() adds to the set of reached nodes what a node that is
+ * connected now leads to, and itself.  The result does not depend on the number of threads.
+ */
+extern void grn_connect_nodes(const GrnUpkeep *u, uint32_t root, void (*reach) (void *arg, uint32_t id));
+
+/* navigable.c: adds edges where searches end too early. */
+
+typedef struct GrnNavigation
+{
+	GrnUpkeep	upkeep;
 	uint64_t	seed;
 	uint64_t	stream;			/* other numbers lead to other targets */
 	uint32_t	ids;			/* ids of targets are below this */
 	uint32_t	first;			/* searches of the first round, */
 	uint32_t	round;			/* of each later round, >= first, */
 	double		most;			/* and of all rounds together: no round begins after so many */
-	/* optional, if others use the graph: called often, while no record is held; may longjmp */
-	void		(*poll) (void *arg);
-	/* with poll: begins and ends a time in which nobody else changes edges */
-	void		(*alone) (void *arg, bool begin);
-	void	   *arg;
 } GrnNavigation;
 
 /*
@@ -276,11 +331,5 @@ typedef struct GrnNavigation
  * reachable before stay so.  The result does not depend on the number of threads.
  */
 extern void grn_make_navigable(const GrnNavigation *n);
-
-/*
- * Returns the position of the neighbor to which most other neighbors of a record lead, so that
- * the record can give up this edge; *by: the last of these other neighbors.  -1: none.
- */
-extern int	grn_spare_edge(GrnStore *store, const GrnLayout *l, const GrnRecord *rec, uint32_t *by);
 
 #endif							/* GRN_SEARCH_H */

@@ -546,7 +546,7 @@ check_result(const Leader *l, uint32_t n)
 	uint32_t   *rank = malloc(n * 4);
 	uint8_t    *taken = calloc(n, 1);
 	GrnGraph	g = {at.ids, at.counts, r->nodes, r->degree};
-	void	   *work = malloc(grn_connect_bytes(r->nodes));
+	void	   *work = malloc(grn_reach_bytes(r->nodes));
 	uint32_t	bad;
 	const char *what;
 

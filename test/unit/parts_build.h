@@ -110,26 +110,32 @@ free_built(Built *b)
 	free(b->graph.counts);
 }
 
+static inline GrnFinish
+finish_of(const Data *d, Built *b, GrnParallel *parallel, void *work)
+{
+	return (GrnFinish) {.metric = grn_metric(GRN_L2), .rows = &d->rows, .graph = &b->graph, .parallel = parallel, .scratch = work};
+}
+
 /* Sound, and all reachable once connected; returns how many had to be connected. */
-static inline size_t
+static inline uint32_t
 check_built(const Data *d, Built *b)
 {
 	uint32_t	bad = 0;
 	const char *what;
-	void	   *work = malloc(grn_connect_bytes(d->rows.n));
-	size_t		connected = 0;
+	void	   *work = malloc(grn_reach_bytes(d->rows.n));
 	GrnParallel alone = {1, unit_run};
+	GrnFinish	f = finish_of(d, b, &alone, work);
 
 	CHECK(b->fine, "%s: %s", b->failure.sqlstate, b->failure.text);
 	if (b->fine)
 	{
 		what = grn_graph_check(&b->graph, &alone, &bad);
 		CHECK(what == NULL, "vertex %u has %s", bad, what);
-		connected = grn_connect(&d->rows, &b->graph, 0, &alone, work);
+		CHECK(grn_finish_connect(&f), "no memory");
 		CHECK(grn_reachable(&b->graph, 0, work) == d->rows.n, "not all reachable");
 	}
 	free(work);
-	return connected;
+	return f.connected;
 }
 
 /* check_built(), and edges where searches end too early, as a build of an index adds them. */
@@ -138,10 +144,11 @@ check_navigable(const Data *d, Built *b)
 {
 	GrnPool    *pool = grn_pool_start(2);
 	uint32_t	bad;
-	void	   *work = malloc(grn_connect_bytes(d->rows.n));
+	void	   *work = malloc(grn_reach_bytes(d->rows.n));
+	GrnFinish	f = finish_of(d, b, grn_pool_parallel(pool), work);
 
 	check_built(d, b);
-	grn_make_graph_navigable(grn_metric(GRN_L2), &(GrnPrepared) {0}, &d->rows, &b->graph, 0, asked.seed, grn_pool_parallel(pool));
+	grn_make_graph_navigable(&f, asked.seed);
 	CHECK(grn_graph_check(&b->graph, grn_pool_parallel(pool), &bad) == NULL, "vertex %u", bad);
 	CHECK(grn_reachable(&b->graph, 0, work) == d->rows.n, "not all reachable");
 	free(work);

@@ -179,21 +179,21 @@ world_edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg)
 	CHECK(before < DEGREE ? rec->count == before + 1 : rec->count == before, "%u edges, then %u", before, rec->count);
 }
 
-/* GrnNavigation.poll() */
+/* GrnUpkeep.poll() */
 static void
 note_poll(void *arg)
 {
 	CHECK((*(int *) arg & 1) == 0, "a pause while others wait");
 }
 
-/* GrnNavigation.alone() */
+/* GrnUpkeep.hold() */
 static void
-note_alone(void *arg, bool begin)
+note_hold(void *arg, uint32_t id, bool begin)
 {
-	int		   *alone = arg;
+	int		   *holds = arg;
 
-	CHECK((*alone & 1) == !begin, "%d times", *alone);
-	++*alone;
+	CHECK((*holds & 1) == !begin && id < N, "%d times, %u", *holds, id);
+	++*holds;
 }
 
 /* Marks what node 0 reaches. */
@@ -263,11 +263,12 @@ searches_find_ways_between_regions(void)
 		int			regions[N];
 		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, codes);
 		GrnStore   *store = &w->store;
-		int			alone = 0;
+		int			holds = 0;
 		uint32_t	entry = 0;
-		GrnNavigation n = {.graph = {&w->layout, &w->codec, grn_metric(GRN_L2), &store, &entry, w->codes, w->factors, 1},
-			.seed = 3, .ids = N, .first = 64, .round = 128, .most = 4096,
-			.poll = note_poll, .alone = note_alone, .arg = &alone};
+		GrnNavigation n = {
+			.upkeep = {.graph = {&w->layout, &w->codec, grn_metric(GRN_L2), &store, &entry, w->codes, w->factors, 1},
+			.poll = note_poll, .hold = note_hold, .arg = &holds},
+			.seed = 3, .ids = N, .first = 64, .round = 128, .most = 4096};
 		bool		reached[N];
 		bool		still[N];
 		double		before;
@@ -306,7 +307,81 @@ searches_find_ways_between_regions(void)
 			CHECK(still[i] || !reached[i], "node %u is no longer reached", i);
 		CHECK(before < 0.7 && after > 0.75, "%d: %.3f of the nodes are found, and then %.3f", full, before, after);
 		CHECK(w->blocks == 0, "%zu blocks left", w->blocks);
-		CHECK(alone > 0 && alone % 2 == 0, "%d", alone);
+		CHECK((holds > 0) == (full > 0) && holds % 2 == 0, "%d", holds);
+		free_world(w);
+	}
+}
+
+/* mark_reached() as a set of bits. */
+static void
+set_reached(World *w, bool *reached, uint64_t *bits)
+{
+	mark_reached(w, reached);
+	for (uint32_t i = 0; i < N; i++)
+		bits[i / 64] = (i % 64 == 0 ? 0 : bits[i / 64]) | (uint64_t) reached[i] << i % 64;
+}
+
+/*
+ * No edge leads to some nodes, of which half have no edges themselves.  Each becomes reached by few
+ * edges, and none is lost: from lists with room, from full lists that give up an edge that
+ * neighbors replace, and from lists without such an edge, since even nodes lead to odd ones alone
+ * and odd ones to even ones.
+ */
+static void
+nodes_that_are_cut_off_are_connected(void)
+{
+	for (int kind = 0; kind < 3; kind++)
+	{
+		World	   *w = make_world(GRN_L2, 24, GRN_FORM_F32, kind != 1);
+		GrnStore   *store = &w->store;
+		int			holds = 0;
+		bool		reached[N];
+		uint64_t	bits[N / 64 + 1];
+		uint32_t	entry = 0;
+		uint32_t	connected = 0;
+		GrnUpkeep	u = {.graph = {&w->layout, &w->codec, grn_metric(GRN_L2), &store, &entry, w->codes, w->factors, 1},
+			.reached = bits, .limit = N, .hold = note_hold, .arg = &holds};
+
+		w->store.edit = world_edit;
+		for (uint32_t i = 0; i < N; i++)
+		{
+			uint8_t		kept = 0;
+
+			for (uint8_t j = 0; j < w->counts[i] && kind < 2; j++)
+				if (w->graph[i][j] % 10 != 7)
+					w->graph[i][kept++] = w->graph[i][j];
+			while (kind > 0 && kept < DEGREE)
+			{
+				uint32_t	id = (uint32_t) (unit_random() % N);
+				bool		has = id == i || id % 10 == 7 || (kind == 2 && id % 2 == i % 2);
+
+				for (uint8_t k = 0; k < kept; k++)
+					has |= w->graph[i][k] == id;
+				if (!has)
+					w->graph[i][kept++] = id;
+			}
+			w->counts[i] = i % 20 == 7 ? 0 : kind == 0 && kept == DEGREE ? DEGREE - 1 : kept;
+		}
+		free(w->records);
+		write_records(w);
+		set_reached(w, reached, bits);
+		for (uint32_t id = 0; id < N; id++)
+		{
+			bool		before[N];
+
+			if (reached[id])
+				continue;
+			memcpy(before, reached, sizeof(before));
+			CHECK(grn_connect_node(&u, 0, id, id % 100 == 7 ? 1 : GRN_INVALID_ID), "%d: node %u", kind, id);
+			set_reached(w, reached, bits);
+			CHECK(reached[id], "%d: node %u is not reached", kind, id);
+			for (uint32_t i = 0; i < N; i++)
+				CHECK(reached[i] || !before[i], "%d: node %u is no longer reached", kind, i);
+			connected++;
+		}
+		CHECK(connected >= N / 20, "%d: %u", kind, connected);
+		CHECK((holds > 0 || kind == 0) && holds % 2 == 0, "%d: %d", kind, holds);
+		CHECK(w->blocks == 0, "%zu blocks left", w->blocks);
 		free_world(w);
 	}
 }
@@ -318,5 +393,6 @@ main(void)
 	RUN(lists_without_codes_stay);
 	RUN(what_is_no_node_is_not_absent);
 	RUN(searches_find_ways_between_regions);
+	RUN(nodes_that_are_cut_off_are_connected);
 	UNIT_END();
 }

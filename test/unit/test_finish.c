@@ -61,10 +61,9 @@ test_finish(void)
 		GrnHost		host = {.ctx = &memory, .need = need, .phase = phase, .notice = notice};
 		GrnPool    *pool = grn_pool_start(2);
 		GrnProgress progress;
-		GrnFinish	f = {.rows = &d.rows, .graph = &graph, .parallel = grn_pool_parallel(pool),
+		GrnFinish	f = {.metric = grn_metric(GRN_L2), .rows = &d.rows, .graph = &graph, .parallel = grn_pool_parallel(pool),
 			.per_page = 6, .position = position, .scratch = malloc(scratch)};
 		void	   *work = malloc(scratch);
-		size_t		connected;
 		char		name[128];
 
 		grn_progress_init(&progress, grn_pool_parallel(pool), &host);
@@ -87,8 +86,8 @@ test_finish(void)
 		f.gpu = job.holder;
 		CHECK((way != 1 && way != 5) || grn_gpu_cut_order(job.holder, 6, want, &err) == GRN_GPU_OK, "%s", err.text);
 		grn_finish_begin(&f);
-		connected = grn_finish_connect(&f);
-		CHECK(grn_reachable(&graph, 0, work) == d.rows.n && (connected > 0) == (way > 0), "%zu connected", connected);
+		CHECK(grn_finish_connect(&f), "no memory");
+		CHECK(grn_reachable(&graph, 0, work) == d.rows.n && (f.connected > 0) == (way > 0), "%u connected", f.connected);
 		if (way == 4)
 			grn_finish_abandon(&f);
 		else

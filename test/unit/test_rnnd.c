@@ -3,6 +3,7 @@
  * neighbors, the same graph from any number of threads, small and strange
  * inputs, connecting, ordering, duplicates.
  */
+#include "builder/build_graph.h"
 #include "graph/descent.h"
 #include "graph/graph.h"
 #include "recall.h"
@@ -171,13 +172,26 @@ check_graph(const Data *d, const GrnGraph *g)
 		}
 }
 
+/* Makes every vertex reachable; work: grn_reach_bytes(n).  Returns how many were not. */
+static uint32_t
+connect_by(const Data *d, GrnGraph *g, uint32_t entry, GrnParallel *parallel, void *work)
+{
+	GrnFinish	f = {.metric = grn_metric(GRN_L2), .rows = &d->rows, .graph = g, .parallel = parallel, .entry = entry,
+		.scratch = work};
+
+	grn_finish_begin(&f);
+	CHECK(grn_finish_connect(&f), "no memory");
+	grn_finish_abandon(&f);
+	return f.connected;
+}
+
 /* Makes every vertex reachable and checks that it is. */
-static size_t
+static uint32_t
 connect_all(const Data *d, GrnGraph *g, uint32_t entry)
 {
-	size_t		bytes = grn_connect_bytes(g->n);
+	size_t		bytes = grn_reach_bytes(g->n);
 	void	   *work = unit_guarded((bytes + 7) & ~(size_t) 7);
-	size_t		connected = grn_connect(&d->rows, g, entry, &one, work);
+	uint32_t	connected = connect_by(d, g, entry, &one, work);
 
 	CHECK(grn_reachable(g, entry, work) == g->n, "entry %u reaches %zu of %u", entry,
 		  grn_reachable(g, entry, work), g->n);
@@ -535,7 +549,7 @@ test_finish_for_any_threads(void)
 			}
 		CHECK(grn_reachable(&g, 3, work) == ROWS - ROWS / 40, "%zu reached",
 			  grn_reachable(&g, 3, work));
-		CHECK(grn_connect(&d.rows, &g, 3, ways[i], work) == ROWS / 40, "connected");
+		CHECK(connect_by(&d, &g, 3, ways[i], work) == ROWS / 40, "connected");
 		CHECK(grn_reachable(&g, 3, work) == ROWS, "all reached");
 		for (size_t v = 0; v < ROWS; v++)
 			for (uint32_t k = 0; k < g.counts[v]; k++)

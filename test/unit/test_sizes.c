@@ -71,7 +71,7 @@ static size_t
 connected(size_t n, uint32_t dim)
 {
 	(void) dim;
-	return grn_connect_bytes(n);
+	return grn_reach_bytes(n);
 }
 
 static size_t

@@ -193,8 +193,6 @@ grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef, const GrnndEn
 	near->store = store;
 	near->ix = store->ix;
 	near->p = p;
-	if (ef == 0)
-		return near;
 	near->search = grn_search_begin(&params, &store->base, p->x);
 	grn_search_entries(near->search, entries->ids, entries->codes, entries->factors,
 					   entries->count);
@@ -216,8 +214,7 @@ grnnd_near_end(GrnndNear *near)
 		near_nodes_destroy(near->nodes);
 	if (near->rows != NULL)
 		pfree(near->rows);
-	if (near->search != NULL)
-		grn_search_end(near->search);
+	grn_search_end(near->search);
 	pfree(near);
 }
 

@@ -100,8 +100,7 @@ plan_edge(GrnndLink *link, const GrnRecord *v, uint32 y_place)
 	 * live y is not freed before this process has finished, because vacuum waits for inserts
 	 * (GRNND_WRITERS_LOCK).
 	 */
-	if (link->self->count >= l->degree ||
-		(!link->plan->dead_allowed && !is_live(link, edge.id)))
+	if (link->self->count >= l->degree || !is_live(link, edge.id))
 		return false;
 	if (link->ix->meta.fit_state == GRNND_FILLING)
 		add_encoded_edge(link, edge);
@@ -486,21 +485,6 @@ grnnd_make_links(GrnndLink *link, uint32 id, uint16 version)
 }
 
 bool
-grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
-				uint32 id, uint16 version)
-{
-	GrnRecord  *self = palloc(grnnd_copy_bytes(ix));
-	GrnndLink  *link;
-
-	if (grnnd_copy_record(index, ix, id, self, NULL) != GRN_NODE ||
-		self->version != version)
-		return false;
-	link = grnnd_plan_links(index, ix, plan, self, id);
-	link->version = version;
-	return add_planned(link) && grnnd_make_links(link, id, version) > 0;
-}
-
-bool
 grnnd_link_anew(GrnndStore *store, const GrnndPoint *p, const GrnndEntries *entries, uint32 id,
 				uint16 version, bool by_self, bool *alone)
 {
@@ -509,12 +493,19 @@ grnnd_link_anew(GrnndStore *store, const GrnndPoint *p, const GrnndEntries *entr
 	GrnndList	list;
 	GrnndLinkPlan plan = {.near = near, .from = list.ids, .chosen = &list,
 		.by_self = by_self};
-	bool		linked;
+	GrnRecord  *self = palloc(grnnd_copy_bytes(ix));
+	GrnndLink  *link;
+	bool		linked = false;
 
 	grnnd_choose_neighbors(near, id, &list);
 	plan.nfrom = plan.nchosen = list.count;
 	*alone = list.count == 0;
-	linked = !*alone && grnnd_link_node(store->index, ix, &plan, id, version);
+	if (!*alone && grnnd_copy_record(store->index, ix, id, self, NULL) == GRN_NODE && self->version == version)
+	{
+		link = grnnd_plan_links(store->index, ix, &plan, self, id);
+		link->version = version;
+		linked = add_planned(link) && grnnd_make_links(link, id, version) > 0;
+	}
 	grnnd_near_end(near);
 	return linked;
 }

@@ -50,8 +50,8 @@ typedef struct GrnndNear GrnndNear;
 extern uint32 grnnd_insert_ef(const GrnndIndex *ix);
 /*
  * Searches for live nodes near p. The search visits few dead nodes, so live nodes behind dead nodes
- * may be missed, but if an entry point lives, the search finds a live node. ef = 0: no search,
- * nodes are read when needed. Keeps references to p and entries; end with grnnd_near_end().
+ * may be missed, but if an entry point lives, the search finds a live node. Keeps references to p
+ * and entries; end with grnnd_near_end().
  */
 extern GrnndNear *grnnd_find_near(GrnndStore *store, const GrnndPoint *p, uint32 ef,
 								  const GrnndEntries *entries);
@@ -126,7 +126,6 @@ typedef struct GrnndLinkPlan
 	const GrnndList *chosen;
 	bool		by_self;		/* a neighbor is given up only if x leads to the neighbor: a vacuum
 								 * relies on lists that it has read before */
-	bool		dead_allowed;	/* vacuum: x may get edges to dead nodes, which vacuum drops later */
 } GrnndLinkPlan;
 typedef struct GrnndLink GrnndLink;
 
@@ -138,9 +137,6 @@ extern GrnndLink *grnnd_plan_links(Relation index, const GrnndIndex *ix,
 								   const GrnndLinkPlan *plan, GrnRecord *self, uint32 id);
 /* Makes the links to x after x is written.  Returns the number of links that x got. */
 extern uint32 grnnd_make_links(GrnndLink *link, uint32 id, uint16 version);
-/* Does both for an existing node, which gets edges to plan->chosen as far as it has room. */
-extern bool grnnd_link_node(Relation index, const GrnndIndex *ix, const GrnndLinkPlan *plan,
-							uint32 id, uint16 version);
 
 /*
  * Searches for neighbors of an existing node, whose point is p, as an insert does, and links the

@@ -140,6 +140,17 @@ grnnd_unlock_edges(Relation index, const GrnndEdgeLocks *locks)
 }
 
 void
+grnnd_hold_edges(void *index, uint32_t id, bool begin)
+{
+	GrnndLockKind kind = GRNND_EDGE_LOCKS + (uint8) murmurhash32(id);
+
+	if (begin)
+		grnnd_lock(index, kind, ExclusiveLock);
+	else
+		grnnd_unlock(index, kind, ExclusiveLock);
+}
+
+void
 grnnd_wait_for_inserts(Relation index)
 {
 	grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);

@@ -2,8 +2,7 @@
  * navigable.c - adds edges to an index where searches end far from their target
  * (store/navigable.c).
  *
- * An insert relies on edges read or written a moment ago (link.c). So vacuum changes
- * edges while no insert runs, a few at a time.
+ * Inserts run beside: while an edge gives way, the lock of edges to its end is held.
  */
 #include "am/write/write.h"
 
@@ -22,21 +21,11 @@
 #define ROUND 128
 #define MOST_TRIALS 8192
 
-/* GrnNavigation.poll() */
+/* GrnUpkeep.poll() */
 static void
 delay(void *index)
 {
 	grnnd_delay_point();
-}
-
-/* GrnNavigation.alone() */
-static void
-keep_inserts_out(void *index, bool begin)
-{
-	if (begin)
-		grnnd_lock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
-	else
-		grnnd_unlock(index, GRNND_WRITERS_LOCK, ExclusiveLock);
 }
 
 void
@@ -47,11 +36,11 @@ grnnd_make_navigable(Relation index, BufferAccessStrategy strategy, double chang
 	MemoryContext context;
 	GrnndStore	store;
 	GrnStore   *base = &store.base;
-	GrnNavigation n = {.graph = grnnd_stored_graph(index, ix, &base),
+	GrnNavigation n = {
+		.upkeep = {.graph = grnnd_stored_graph(index, ix, &base), .poll = delay, .hold = grnnd_hold_edges, .arg = index},
 		.seed = ix->meta.params.seed, .stream = (uint64) changed, .ids = limit,
 		.first = ROUND, .round = ROUND,
-		.most = Min(MOST_TRIALS, changed),
-		.poll = delay, .alone = keep_inserts_out, .arg = index};
+		.most = Min(MOST_TRIALS, changed)};
 
 	/* records of an unfinished fit may have no codes yet */
 	if (ix->meta.fit_state == GRNND_FILLING)

@@ -19,20 +19,12 @@
 #include "store/prune.h"
 #include "store/search.h"
 
-/*
- * Nodes that may link to an unreachable node, at most.  Recall and visits are the same with half
- * and twice (12,000 sentences, image patches and SIFT rows, a third inserted, three quarters
- * deleted).
- */
-#define MAX_FROM 4
-
 typedef struct Repair
 {
+	GrnndStore	store;			/* must be first */
 	GrnndVacuum *v;
 	const GrnndIndex *ix;
-	GrnndStore	store;
 	GrnndRefill *refill;
-	GrnRecord  *rec;			/* for records read temporarily */
 	GrnndSet	late;			/* nodes inserted since the survey */
 	uint32		enough;			/* live neighbors with which a node need not search */
 	GrnndSet	poor;			/* nodes with fewer that are to search */
@@ -40,169 +32,42 @@ typedef struct Repair
 
 /* ---- connecting ---- */
 
-/*
- * Chooses the edge that a full node, which is unreachable, gives up for the edges that its links
- * need.  Returns the edge's position, or -1.  In this order: an edge to a dead node, which vacuum
- * drops anyway; to a node that another neighbor leads to; to a node that counts as reached; to a
- * live node.  "Counts as reached" is a weak reason, because a path in lists that were noted before
- * may lead through this very node by now.
- */
-static int
-needless_edge(Repair *r, const GrnRecord *rec)
-{
-	const GrnndSet *sets[] = {&r->v->dead, NULL, &r->v->reach.reached, &r->v->live};
-	const uint32 *ids = grn_rec_ids(&r->ix->layout, rec);
-	uint32		by;
-
-	for (int k = 0; k < lengthof(sets); k++)
-	{
-		int			position = -1;
-
-		if (sets[k] == NULL)
-			position = grn_spare_edge(&r->store.base, &r->ix->layout, rec, &by);
-		for (int i = (int) rec->count - 1; sets[k] != NULL && i >= 0 && position < 0; i--)
-			if (grnnd_set_has(sets[k], ids[i]))
-				position = i;
-		if (position >= 0)
-			return position;
-	}
-	return -1;
-}
-
-/* Makes room in the list of a node that is unreachable, if the list is full. */
+/* GrnStore.edit(): the noted list of a changed node is no longer trusted. */
 static void
-make_room(Repair *r, uint32 id)
+edit(GrnStore *self, uint32_t id, GrnEditFn fn, void *arg)
 {
-	const GrnLayout *l = &r->ix->layout;
-	GrnState	state = grnnd_copy_record(r->v->index, r->ix, id, r->rec, r->v->strategy);
-	uint32		unwanted;
-	int			position;
-	GrnndEdit	e;
-
-	if (state != GRN_NODE || r->rec->count < l->degree)
-		return;
-	position = needless_edge(r, r->rec);
-	if (position < 0)
-		return;
-	unwanted = grn_rec_ids(l, r->rec)[position];
-
-	grnnd_edit_begin(&e, r->v->index, r->ix, id);
-	if (e.rec->state == GRN_NODE && e.rec->count == l->degree &&
-		grn_rec_ids(l, e.rec)[position] == unwanted)
-	{
-		GrnRecord  *rec = grnnd_edit_change(&e);
-		GrnEdge		last = grn_get_edge(l, rec, rec->count - 1);
-
-		grn_set_edge(l, rec, position, &last);
-		rec->count--;
-	}
-	grnnd_edit_end(&e);
-}
-
-/* Links id from plan->from. The noted lists that this may change are no longer trusted. */
-static bool
-link_from(Repair *r, const GrnndLinkPlan *plan, uint32 id, uint16 version)
-{
-	GrnndSet   *noted = &r->v->reach.noted;
-
-	for (uint32 i = 0; i < plan->nfrom; i++)
-		grnnd_set_remove(noted, plan->from[i]);
-	grnnd_set_remove(noted, id);
-	return plan->nfrom > 0 && grnnd_link_node(r->v->index, r->ix, plan, id, version);
-}
-
-/* Collects reached nodes among id's own neighbors; lists are usually nearest first. */
-static uint32
-reached_neighbors(Repair *r, uint32 id, uint32 *from)
-{
-	uint32		n = 0;
-
-	grnnd_copy_record(r->v->index, r->ix, id, r->rec, r->v->strategy);
-	for (uint32 i = 0; i < r->rec->count && n < MAX_FROM; i++)
-	{
-		uint32		y = grn_rec_ids(&r->ix->layout, r->rec)[i];
-
-		if (grnnd_set_has(&r->v->reach.reached, y))
-			from[n++] = y;
-	}
-	return n;
-}
-
-/* Collects reached nodes near p, by a search. */
-static uint32
-reached_nearby(Repair *r, const GrnndPoint *p, uint32 id, uint32 *from)
-{
-	GrnndEntries *entries = grnnd_get_entries(r->v->index, r->ix);
-	GrnndNear  *near = grnnd_find_near(&r->store, p, 2 * r->ix->layout.degree, entries);
-	uint32		nfound;
-	GrnSearch  *search = grnnd_near_search(near, &nfound);
-	uint32		n = 0;
-
-	for (uint32 i = 0; i < nfound && n < MAX_FROM; i++)
-	{
-		const GrnFound *f = &grn_search_found(search)[i];
-
-		if (f->id != id &&
-			grnnd_set_has(&r->v->reach.reached, f->id))
-			from[n++] = f->id;
-	}
-	grnnd_near_end(near);
-	return n;
+	grnnd_set_remove(&((Repair *) self)->v->reach.noted, id);
+	grnnd_store_edit(self, id, fn, arg);
 }
 
 /*
- * Gives a node that is unreachable over live nodes an edge from a reachable node: from one of its
- * own neighbors, or from `near` (may be GRN_INVALID_ID), or from a node that a search finds.
- * Returns false if the node is gone, because its insert has taken it back (withdraw()).
+ * Gives a node that is unreachable over live nodes an edge from a reachable node, `near` (may be
+ * GRN_INVALID_ID) or another (store/connect.c).  Returns false if the node is gone, because its
+ * insert has taken it back (withdraw()).
  */
 static bool
 connect_node(Repair *r, uint32 id, uint32 root, uint32 near)
 {
 	GrnndVacuum *v = r->v;
-	uint32		from[MAX_FROM];
+	GrnStore   *store = &r->store.base;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "grnnd connect",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	float	   *x = palloc(r->ix->meta.dim * sizeof(float));
-	GrnRecord	rec;
-	bool		is_node;
-	bool		linked = false;
+	GrnUpkeep	u = {.graph = grnnd_stored_graph(v->index, r->ix, &store), .reached = v->reach.reached.words,
+		.limit = v->reach.reached.limit, .hold = grnnd_hold_edges, .arg = v->index};
+	bool		linked = grn_connect_node(&u, root, id, near);
+	bool		is_node = linked ||
+		grnnd_copy_record(v->index, r->ix, id, palloc(grnnd_copy_bytes(r->ix)), v->strategy) == GRN_NODE;
 
-	is_node = grn_read_record(&r->store.base, &r->ix->layout, id, &rec, sizeof(rec), x) && rec.state == GRN_NODE;
-	if (is_node)
-	{
-		GrnndPoint	p;
-		GrnndLinkPlan plan = {.from = from, .by_self = true, .dead_allowed = true};
-
-		grnnd_make_point(r->ix, x, grnnd_rounding_error(r->ix, &rec), &p);
-		plan.near = grnnd_find_near(&r->store, &p, 0, NULL);
-		make_room(r, id);
-		plan.nfrom = reached_neighbors(r, id, from);
-		if (near != GRN_INVALID_ID && plan.nfrom < MAX_FROM &&
-			grn_find_id(from, plan.nfrom, near) < 0)
-			from[plan.nfrom++] = near;
-		linked = link_from(r, &plan, id, rec.version);
-		if (!linked)
-		{
-			plan.nfrom = reached_nearby(r, &p, id, from);
-			linked = link_from(r, &plan, id, rec.version);
-		}
-		if (!linked)
-		{
-			from[0] = root;
-			plan.nfrom = 1;
-			linked = link_from(r, &plan, id, rec.version);
-		}
-		if (!linked)
-			ereport(WARNING,
-					(errmsg("a node of index \"%s\" could not be connected to the others",
-							RelationGetRelationName(v->index)),
-					 errhint("REINDEX the index.")));
-	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	if (!is_node)
 		return false;
+	if (!linked)
+		ereport(WARNING,
+				(errmsg("a node of index \"%s\" could not be connected to the others",
+						RelationGetRelationName(v->index)),
+				 errhint("REINDEX the index.")));
 	/* the node's neighbors are reachable now */
 	grnnd_reach_mark(&v->reach, id);
 	grnnd_reach_run(&v->reach);
@@ -347,9 +212,9 @@ begin_repair(GrnndVacuum *v)
 
 	r->v = v;
 	r->ix = v->ix;
-	r->rec = palloc(grnnd_copy_bytes(v->ix));
 	grnnd_store_init(&r->store, v->index, v->ix, CurrentMemoryContext);
 	r->store.strategy = v->strategy;
+	r->store.base.edit = edit;
 	r->enough = grnnd_shares(r->ix).least_edges;
 	/* including rows inserted since the survey */
 	limit = grnnd_id_limit(v->index, v->ix);

@@ -119,6 +119,8 @@ typedef struct GrnndEdgeLocks
  */
 extern void grnnd_lock_edges(Relation index, const uint32 *ids, uint32 n, GrnndEdgeLocks *locks);
 extern void grnnd_unlock_edges(Relation index, const GrnndEdgeLocks *locks);
+/* GrnUpkeep.hold(), arg an index: locks edges to one node, or ends this lock. */
+extern void grnnd_hold_edges(void *index, uint32_t id, bool begin);
 
 /* Waits until every earlier insert has ended. */
 extern void grnnd_wait_for_inserts(Relation index);
