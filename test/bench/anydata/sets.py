@@ -142,6 +142,25 @@ def with_lengths(lengths):
     return make
 
 
+def unequal_clusters(n, rng):
+    """96 dimensions; clusters of Zipf's sizes and spreads from .001 to 1, all on one side of the origin."""
+    center, share = rng.standard_normal((500, 96)), np.arange(1, 501) ** -1.2
+    of = rng.choice(500, n, p=share / share.sum())
+    return center[of] + rng.standard_normal((n, 96)) * (10 ** rng.uniform(-3, 0, (500, 1)))[of]
+
+
+def people(n, rng):
+    """512 dimensions, few to many pictures of each person: near rows are near, all others equally far."""
+    center, share = rng.standard_normal((n // 12, 512)), rng.pareto(1.2, n // 12) + 0.2
+    return unit(center[rng.choice(n // 12, n, p=share / share.sum())] + 0.6 * rng.standard_normal((n, 512)))
+
+
+def circle(n, rng):
+    """500 dimensions; a circle with a noise that is less than bytes can tell."""
+    plane, t = np.linalg.qr(rng.standard_normal((500, 2)))[0], rng.random(n) * 2 * np.pi
+    return np.stack([np.cos(t), np.sin(t)], 1) @ plane.T + 1e-4 * rng.standard_normal((n, 500))
+
+
 def histograms(n, rng):
     return rng.dirichlet(np.full(64, 0.3), n)
 
@@ -353,6 +372,9 @@ SETS = {
     "tokens, 256": Set(drawn(token_vectors), INNER_PRODUCT),
     "log-normal lengths, 100": Set(with_lengths(lambda n, rng: rng.lognormal(0, 0.5, n)), INNER_PRODUCT),
     "Pareto lengths, 100": Set(with_lengths(lambda n, rng: 1 + rng.pareto(1.5, n)), INNER_PRODUCT),
+    "clusters of unequal spread, 96": Set(drawn(unequal_clusters), INNER_PRODUCT),
+    "people, 512": Set(drawn(people), COSINE),
+    "circle, 500": Set(drawn(circle), INNER_PRODUCT),
     "histograms, 64": Set(drawn(histograms), L1),
     "halves, 10": Set(uniform(10), L1, "halfvec"),
     "halves, sentences": Set(sentences, COSINE, "halfvec", most=20000),
