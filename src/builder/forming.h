@@ -138,7 +138,7 @@ extern void grn_form_pages(const GrnForming *f, GrnFormRoom *room, uint64_t firs
 static inline bool
 grn_are_of_nodes(const GrnForming *f, uint64_t end)
 {
-	return end * f->layout.per_page / f->layout.span <= f->form.first_list;
+	return (end * f->layout.per_page + f->layout.span - 1) / f->layout.span <= f->form.first_list;
 }
 
 /* Forms the list record `id`, in a zeroed record.  (new_lists.c, as the next function) */

@@ -292,9 +292,12 @@ grn_forming_group(GrnForming *f, GrnFailure *failure)
 						  all->middles + (size_t) of->group * f->layout.code_bytes, all->factors + of->group};
 	workspace = grn_alloc(grn_group_bytes(&f->codec, list->n, g.room));
 	if (workspace == NULL)
+	{
+		/* The list does not count as grouped: no thread may form pages of it. */
 		grn_fail(failure, "53200", "", "the builder process is out of memory for groups of lists");
-	else
-		grn_group_rows(&g, f->lists.nodes + of->row, list->n, &groups, workspace);
+		return true;
+	}
+	grn_group_rows(&g, f->lists.nodes + of->row, list->n, &groups, workspace);
 	grn_free(workspace);
 	__atomic_add_fetch(&f->grouped, 1, __ATOMIC_RELEASE);
 	return true;

@@ -261,6 +261,18 @@ add_connection(Server *s, const char *piece)
 	return true;
 }
 
+/* Whether EXTENTs belong to a build, at work or built.  serve_build() changes both at once. */
+static bool
+has_segments(Server *s)
+{
+	bool		has;
+
+	pthread_mutex_lock(&s->mutex);
+	has = s->started || s->built;
+	pthread_mutex_unlock(&s->mutex);
+	return has;
+}
+
 static void
 handle_message(Server *s, const GrnMsg *msg, int file)
 {
@@ -279,7 +291,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 		violation(s, "a message before RELEASED");
 	if (msg->type == GRN_MSG_EXTENT)
 	{
-		if (s->started || s->built)
+		if (has_segments(s))
 			take_extent(s, msg, file);
 		else if (file >= 0)
 			close(file);

@@ -8,12 +8,15 @@
 #include "builder/slots.h"
 #include "leader.h"
 
+#include <pthread.h>
+
 #define NODES 3000
 #define SLOTS 5
 #define BUCKETS 4
 #define PAGE_BYTES 8192
 #define PAGE_HEAD 24
 #define LEAST_RECORDS 2
+#define MOST_EXTENTS 20000
 
 /* Half of the rows have the first rank, a few the last, whose list has no groups. */
 static uint32_t
@@ -205,6 +208,65 @@ test_forms_make_sense(void)
 	}
 }
 
+/* Pages are of nodes alone if no record of a list begins on or before the last. */
+static void
+test_pages_of_lists_are_known(void)
+{
+	GrnForming	f = {.layout = {.per_page = 1, .span = 3}, .form = {.first_list = 10}};
+
+	CHECK(grn_are_of_nodes(&f, 30) && !grn_are_of_nodes(&f, 31) && !grn_are_of_nodes(&f, 32), "three pages a record");
+	f.layout = (GrnLayout) {.per_page = 4, .span = 1};
+	CHECK(grn_are_of_nodes(&f, 2) && !grn_are_of_nodes(&f, 3), "four records a page");
+}
+
+/* A thread that grows VALUES until DONE, in pieces that the kernel keeps apart. */
+static void *
+grow_values(void *leader)
+{
+	Leader	   *l = leader;
+	int			file = memfd_create("test", MFD_CLOEXEC);
+
+	if (file < 0 || ftruncate(file, MOST_EXTENTS * 4096) != 0)
+		abort();
+	while (!__atomic_load_n(&l->last.type, __ATOMIC_ACQUIRE) && l->mapped[GRN_SEG_VALUES] < MOST_EXTENTS * 4096)
+	{
+		GrnMsg		msg = {.type = GRN_MSG_EXTENT,
+			.arg = {GRN_SEG_VALUES, l->mapped[GRN_SEG_VALUES], MOST_EXTENTS * 4096 - 4096 - l->mapped[GRN_SEG_VALUES], 4096}};
+
+		say_with(l, &msg, file);
+		l->mapped[GRN_SEG_VALUES] += 4096;
+	}
+	close(file);
+	return NULL;
+}
+
+/* Memory that comes while a build ends is the builder's, too. */
+static void
+test_memory_at_the_end(void)
+{
+	for (int i = 0; i < 20; i++)
+	{
+		Leader		l;
+		pthread_t	thread;
+		uint64_t	others;
+		uint64_t	end;
+
+		start_builder(&l);
+		l.spec.skip_recall = 1;
+		send_rows(&l, 300, 8, fill_normal, 7);
+		if (pthread_create(&thread, NULL, grow_values, &l) != 0)
+			abort();
+		CHECK(converse(&l, LIMIT_MS) && l.last.type == GRN_MSG_DONE, "type %u", l.last.type);
+		pthread_join(thread, NULL);
+		others = l.mapped[GRN_SEG_VECTORS] + l.mapped[GRN_SEG_ORDER] + l.mapped[GRN_SEG_RESULT] + l.mapped[GRN_SEG_WORK];
+		for (end = now_ms() + 2000; bytes_mapped(l.pid, false) != others + l.mapped[GRN_SEG_VALUES] && now_ms() < end;)
+			usleep(1000);
+		CHECK(bytes_mapped(l.pid, false) == others + l.mapped[GRN_SEG_VALUES], "%d of %d bytes",
+			  (int) (bytes_mapped(l.pid, false) - others), (int) l.mapped[GRN_SEG_VALUES]);
+		end_builder(&l);
+	}
+}
+
 int
 main(void)
 {
@@ -213,5 +275,7 @@ main(void)
 	grn_dist_init();
 	RUN(test_pages_have_all_records);
 	RUN(test_forms_make_sense);
+	RUN(test_pages_of_lists_are_known);
+	RUN(test_memory_at_the_end);
 	UNIT_END();
 }
