@@ -417,9 +417,16 @@ void
 __wrap_grn_form_pages(const GrnForming *f, GrnFormRoom *room, uint64_t first, uint32_t n, char *pages)
 {
 	GrnRecord  *rec = (GrnRecord *) (pages + f->form.payload_at);
+	const GrnSlots *slots = (const GrnSlots *) base[GRN_SEG_PAGES];
 
 	if (is("no_pages"))
 		exit(8);
+	/* nor in the slots of a worker, once the leader has all its pages */
+	if (is("worker_pages") && pages >= base[GRN_SEG_PAGES] + grn_slot_at(slots->n / 2, f->form.page_bytes))
+	{
+		sleep(1);
+		exit(8);
+	}
 	__real_grn_form_pages(f, room, first, n, pages);
 	if (is("record_state"))
 		rec->state = GRN_TIDS;
@@ -437,6 +444,34 @@ run_alone(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
 	fn(arg, 0, 0, n);
 }
 
+/* Of "worker_pages": enough threads for all slots of two processes. */
+#define THREADS 16
+
+typedef struct Range
+{
+	GrnRangeFn	fn;
+	void	   *arg;
+} Range;
+
+static void *
+range_main(void *range)
+{
+	((Range *) range)->fn(((Range *) range)->arg, 0, 0, 1);
+	return NULL;
+}
+
+static void
+run_threads(GrnParallel *self, size_t n, size_t grain, GrnRangeFn fn, void *arg)
+{
+	Range		range = {fn, arg};
+	pthread_t	threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, range_main, &range);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static void *
 serve_main(void *slots)
 {
@@ -451,10 +486,12 @@ static void
 form(uint64_t rows, const GrnFormSpec *spec_of_records)
 {
 	static GrnParallel alone = {1, run_alone};
+	static GrnParallel threads = {THREADS, run_threads};
 	GrnMsg		msg = {.type = is("not_listed") ? GRN_MSG_DONE : GRN_MSG_LISTED};
 	GrnFailure	failure;
 
-	forming = (GrnForming) {.spec = &spec, .result = &built, .form = *spec_of_records, .rows = rows, .parallel = &alone};
+	forming = (GrnForming) {.spec = &spec, .result = &built, .form = *spec_of_records, .rows = rows,
+							.parallel = is("worker_pages") ? &threads : &alone};
 	for (int i = 0; i < GRN_NSEGMENTS; i++)
 	{
 		forming.base[i] = base[i];

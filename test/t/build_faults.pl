@@ -281,6 +281,23 @@ for my $case (
 	}
 }
 
+# ---- a builder that ends while only a worker still waits for pages ----
+
+{
+	open my $out, '>', "$dir/worker_pages" or die;
+	print $out "#!/bin/sh\nexec $dir/bad worker_pages\n";
+	close $out;
+	chmod 0755, "$dir/worker_pages";
+	my ($stdout, $stderr);
+	# (a thread has two slots for each of two processes)
+	$node->psql('postgres', qq(SET grnnd.builder_path = '$dir/worker_pages'; SET grnnd.build_threads = 1;
+		SET max_parallel_maintenance_workers = 1; SET statement_timeout = '1min';
+		CREATE INDEX wide_e ON wide USING grnnd (e) WITH (codes = off)),
+		stdout => \$stdout, stderr => \$stderr, on_error_stop => 0, timeout => $limit);
+	like($stderr, qr/the index builder process ended unexpectedly.*exited with status 8/s, 'worker_pages: error');
+	is(strangers(), '', 'worker_pages: no process left');
+}
+
 # ---- a pause of the whole machine is no silence of the builder's ----
 
 {

@@ -13,6 +13,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/barrier.h"
+#include "storage/latch.h"
 #include "utils/timestamp.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
@@ -381,6 +382,22 @@ write_share(GrnndNewIndex *new, WriteShared *shared, const GrnndMapping *map, Gr
 	}
 }
 
+/*
+ * Waits until the workers have their last pages, because the leader alone notices a builder that
+ * fails.
+ */
+static void
+await_pages(WriteShared *shared, GrnndBuilder *builder)
+{
+	while (pg_atomic_read_u64(&shared->pages_done) < shared->node_pages)
+	{
+		grnnd_builder_poll(builder);
+		if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1, PG_WAIT_EXTENSION) & WL_LATCH_SET)
+			ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
 /* Waits until all participants have finished their share of the step. */
 static void
 finish_step(WriteShared *shared)
@@ -524,6 +541,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 	}
 	write_head(new, w);
 	write_share(new, shared, build->map, w, &build->builder);
+	await_pages(shared, &build->builder);
 	INSTR_TIME_SET_CURRENT(written);
 	free_memory(build, shared);
 	build->empty_seconds = grnnd_seconds_since(written);
