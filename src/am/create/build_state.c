@@ -10,7 +10,6 @@
 #include "utils/rel.h"
 
 #include "am/write/write.h"
-#include "builder/slots.h"
 #include "space/rows.h"
 
 /* Largest address space of a segment.  A process has 128 TB in all. */
@@ -182,13 +181,13 @@ grnnd_build_release_builder(GrnndBuild *build)
 {
 	GrnndBuilder *builder = &build->builder;
 
-	if (builder->result.on_gpu && builder->spec.remote == GRN_REMOTE_NONE)
+	/* The client of another host then ends its connection without the leader. */
+	if (builder->spec.remote != GRN_REMOTE_NONE)
+		grnnd_builder_release(builder);
+	else if (builder->result.on_gpu)
 		grnnd_builder_park(builder);
 	else
-	{
-		grn_slots_stop((GrnSlots *) build->map->base[GRN_SEG_PAGES], build->spec.threads);
-		grnnd_builder_detach(builder);
-	}
+		grnnd_builder_kill(builder);
 }
 
 /* Error cleanup. */

@@ -115,13 +115,6 @@ grnnd_builder_kill(GrnndBuilder *b)
 }
 
 void
-grnnd_builder_detach(GrnndBuilder *b)
-{
-	b->waiting = false;
-	grnnd_mapping_listen(b->map, NULL, NULL);
-}
-
-void
 grnnd_builder_end(GrnndBuilder *b)
 {
 	pid_t		pid = b->pid;
@@ -570,6 +563,17 @@ grnnd_builder_form(GrnndBuilder *b, const GrnFormSpec *form)
 }
 
 void
+grnnd_builder_release(GrnndBuilder *b)
+{
+	grnnd_mapping_listen(b->map, NULL, NULL);
+	b->waiting = true;
+	b->forming = false;
+	begin_silence(&b->silence);
+	send_numbers(b, GRN_MSG_RELEASE, 0, 0);
+	wait_for_builder(b, NULL);
+}
+
+void
 grnnd_builder_park(GrnndBuilder *b)
 {
 	static bool registered = false;
@@ -577,12 +581,7 @@ grnnd_builder_park(GrnndBuilder *b)
 	if (!registered)
 		RegisterXactCallback(end_parked, NULL);
 	registered = true;
-	grnnd_mapping_listen(b->map, NULL, NULL);
-	b->waiting = true;
-	b->forming = false;
-	begin_silence(&b->silence);
-	send_numbers(b, GRN_MSG_RELEASE, 0, 0);
-	wait_for_builder(b, NULL);
+	grnnd_builder_release(b);
 	grnnd_builder_end(&parked);
 	parked = *b;
 	parked.map = NULL;

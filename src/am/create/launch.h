@@ -90,9 +90,11 @@ extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
  * of lists.  From then on grnnd_builder_poll() raises the builder's errors.
  */
 extern void grnnd_builder_form(GrnndBuilder *builder, const GrnFormSpec *form);
+/* After the last page: waits until the builder has unmapped the mapping. */
+extern void grnnd_builder_release(GrnndBuilder *builder);
 /*
- * Parks the builder after the result, for a later build of this transaction, which then need not
- * open the device again.  The builder has unmapped the mapping.
+ * The same, and parks the builder for a later build of this transaction, which then need not open
+ * the device again.
  */
 extern PGDLLEXPORT void grnnd_builder_park(GrnndBuilder *builder);
 /* Whether a parked builder fits these settings. */
@@ -102,11 +104,6 @@ extern bool grnnd_builder_parked(const GrnBuildSpec *spec);
  * The builder executes nothing any more.
  */
 extern PGDLLEXPORT void grnnd_builder_kill(GrnndBuilder *builder);
-/*
- * Detaches the builder from the mapping after its last page.  On another host the builder ends its
- * connection without the leader.
- */
-extern void grnnd_builder_detach(GrnndBuilder *builder);
 /* Raises the error of a failed build, by the fields of a FAILED message. */
 extern GRNND_NORETURN void grnnd_builder_failed(const char *sqlstate, const char *text, const char *hint);
 /* Kills and reaps the builder.  Raises no error and may be called at any time. */
