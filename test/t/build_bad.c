@@ -499,7 +499,13 @@ form(uint64_t rows, const GrnFormSpec *spec_of_records)
 	}
 	if (!grn_forming_begin(&forming, &failure))
 		failed(failure.sqlstate, failure.text, failure.hint);
+	if (is("need_work"))
+		need(GRN_SEG_WORK, size[GRN_SEG_WORK] + 1);
+	if (is("listed_much"))
+		msg.arg[0] = UINT64_MAX;
 	say(&msg);
+	if (is("listed_twice"))
+		say(&msg);
 	serving = pthread_create(&server, NULL, serve_main, base[GRN_SEG_PAGES]) == 0;
 }
 

@@ -169,7 +169,7 @@ test_pages_have_all_records(void)
 static void
 test_forms_make_sense(void)
 {
-	for (int wrong = 0; wrong < 8; wrong++)
+	for (int wrong = 0; wrong < 9; wrong++)
 	{
 		Leader		l;
 		GrnFormSpec form = begin_pages(&l);
@@ -200,6 +200,9 @@ test_forms_make_sense(void)
 			case 7:
 				say(&l, GRN_MSG_RELEASE, 0, 0);
 				CHECK(converse(&l, LIMIT_MS), "no RELEASED");
+				break;
+			case 8:
+				CHECK(say_form(&l, &form) && l.last.type == GRN_MSG_LISTED, "type %u", l.last.type);
 				break;
 		}
 		CHECK(say_form(&l, &form) && l.last.type == GRN_MSG_FAILED && strcmp(l.last.sqlstate, "08P01") == 0,
