@@ -402,6 +402,7 @@ listen_main(void *arg)
 	for (;;)
 	{
 		struct pollfd p = {s->fd, POLLIN, 0};
+		double		idle_since;
 
 		if (poll(&p, 1, BEAT_EVERY_MS) > 0)
 			receive(s);
@@ -411,7 +412,8 @@ listen_main(void *arg)
 				send_beat(s);
 			last = grn_seconds();
 		}
-		if (s->idle_since > 0 && last - s->idle_since > GRN_IDLE_SECONDS)
+		__atomic_load(&s->idle_since, &idle_since, __ATOMIC_RELAXED);
+		if (idle_since > 0 && last - idle_since > GRN_IDLE_SECONDS)
 			_exit(0);
 	}
 	return NULL;
@@ -636,11 +638,12 @@ static void
 release(Server *s)
 {
 	GrnMsg		msg = {.type = GRN_MSG_RELEASED};
+	double		now = grn_seconds();
 
 	pthread_mutex_lock(&s->mutex);
 	drop_segments(s);
 	s->release = false;
-	s->idle_since = grn_seconds();
+	__atomic_store(&s->idle_since, &now, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&s->mutex);
 	send_message(s, &msg);
 }

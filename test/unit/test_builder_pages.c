@@ -222,7 +222,9 @@ test_pages_of_lists_are_known(void)
 	CHECK(grn_are_of_nodes(&f, 2) && !grn_are_of_nodes(&f, 3), "four records a page");
 }
 
-/* A thread that grows VALUES until DONE, in pieces that the kernel keeps apart. */
+static bool ended;
+
+/* A thread that grows VALUES until `ended`, in pieces that the kernel keeps apart. */
 static void *
 grow_values(void *leader)
 {
@@ -231,7 +233,7 @@ grow_values(void *leader)
 
 	if (file < 0 || ftruncate(file, MOST_EXTENTS * 4096) != 0)
 		abort();
-	while (!__atomic_load_n(&l->last.type, __ATOMIC_ACQUIRE) && l->mapped[GRN_SEG_VALUES] < MOST_EXTENTS * 4096)
+	while (!__atomic_load_n(&ended, __ATOMIC_RELAXED) && l->mapped[GRN_SEG_VALUES] < MOST_EXTENTS * 4096)
 	{
 		GrnMsg		msg = {.type = GRN_MSG_EXTENT,
 			.arg = {GRN_SEG_VALUES, l->mapped[GRN_SEG_VALUES], MOST_EXTENTS * 4096 - 4096 - l->mapped[GRN_SEG_VALUES], 4096}};
@@ -257,9 +259,11 @@ test_memory_at_the_end(void)
 		start_builder(&l);
 		l.spec.skip_recall = 1;
 		send_rows(&l, 300, 8, fill_normal, 7);
+		ended = false;
 		if (pthread_create(&thread, NULL, grow_values, &l) != 0)
 			abort();
 		CHECK(converse(&l, LIMIT_MS) && l.last.type == GRN_MSG_DONE, "type %u", l.last.type);
+		__atomic_store_n(&ended, true, __ATOMIC_RELAXED);
 		pthread_join(thread, NULL);
 		others = l.mapped[GRN_SEG_VECTORS] + l.mapped[GRN_SEG_ORDER] + l.mapped[GRN_SEG_RESULT] + l.mapped[GRN_SEG_WORK];
 		for (end = now_ms() + 2000; bytes_mapped(l.pid, false) != others + l.mapped[GRN_SEG_VALUES] && now_ms() < end;)
