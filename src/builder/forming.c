@@ -31,7 +31,7 @@ find_vectors(GrnForming *f)
 		if (r->form != f->form.form)
 			return false;
 	}
-	/* Pages are requested in advance; read-ahead would push them out of memory. */
+	/* A page's rows are seldom near each other: read-ahead would push wanted pages out of memory. */
 	if (r->off_vectors % 4 == 0 && r->off_vectors <= f->bytes[GRN_SEG_WORK] &&
 		r->moved <= (f->bytes[GRN_SEG_WORK] - r->off_vectors) / vectors->row_bytes)
 	{
