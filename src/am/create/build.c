@@ -173,8 +173,9 @@ run_build(GrnndBuild *build)
 	}
 	if (builder->pid != 0)
 		grnnd_builder_begin(builder, build->rows);
-	/* Values are made while the builder makes the graph. */
-	grnnd_make_values(build, true);
+	/* Values are made while the builder makes the graph.  Too few rows seldom have lists. */
+	if (build->rows >= build->spec.fit_rows)
+		grnnd_make_values(build, true);
 	if (builder->pid != 0)
 		grnnd_builder_await_end(builder);
 	build_s = grnnd_seconds_since(start);

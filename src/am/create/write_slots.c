@@ -62,10 +62,14 @@ grnnd_begin_pages(GrnndNewIndex *new, GrnndBuild *build, uint32 processes)
 	GrnListSizes *sizes = &build->builder.sizes;
 
 	/* Without codes signatures and lists are of no use, and a later fit will know more rows. */
-	if (new->built.codes != NULL && new->layout.sig_bytes > 0)
-		meta->list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
-	else
+	if (new->built.codes == NULL)
 		grnnd_make_values(build, false);
+	else if (new->layout.sig_bytes > 0)
+	{
+		meta->list_buckets = grnnd_list_buckets(&new->layout, new->nodes);
+		if (build->books == NULL)
+			grnnd_make_values(build, true);
+	}
 	new->books = build->books;
 	new->plan.form = (GrnFormSpec) {.shape = meta->shape, .form = meta->form, .coded = new->built.codes != NULL,
 									.buckets = meta->list_buckets, .listed = listed_columns(new->columns), .least_records = GRNND_LEAST_GROUPS,
