@@ -13,6 +13,7 @@
 
 #include "memory/memory.h"
 #include "store/filter.h"
+#include "store/value_list.h"
 
 /*
  * Shares in which nodes are counted and sorted.  Rows of a list are always in the order of nodes.
@@ -272,32 +273,38 @@ grn_make_lists(GrnForming *f, GrnFailure *failure)
 
 /* ---- groups ---- */
 
+/* The list of a bucket.  Its ids are the numbers of nodes. */
+static GrnValueList
+list_of(const GrnForming *f, uint32_t bucket)
+{
+	const GrnBucket *of = &f->lists.buckets[bucket];
+	const GrnGroups *all = &f->lists.groups;
+
+	return (GrnValueList) {.layout = &f->layout, .codec = &f->codec, .bucket = bucket,
+						   .n = (uint32_t) (of[1].row - of->row), .nodes = f->lists.nodes + of->row, .ranks = f->lists.ranks + of->row,
+						   .factors = f->at.factors, .codes = f->at.codes, .sigs = f->lists.sigs,
+						   .groups = {all->order + of->row, all->ends + of->group,
+									  all->middles + (size_t) of->group * f->layout.code_bytes, all->factors + of->group}};
+}
+
 bool
 grn_forming_group(GrnForming *f, GrnFailure *failure)
 {
-	const GrnGroups *all = &f->lists.groups;
 	uint64_t	i = __atomic_fetch_add(&f->next_long, 1, __ATOMIC_RELAXED);
-	const GrnLongList *list = &f->lists.longest[i];
-	GrnGrouping g = {.codec = &f->codec, .codes = f->at.codes, .factors = f->at.factors,
-		.room = grn_group_room(&f->layout)};
-	const GrnBucket *of;
-	GrnGroups	groups;
+	GrnValueList list;
 	void	   *workspace;
 
 	if (i >= f->sizes.lists)
 		return false;
-	of = &f->lists.buckets[list->bucket];
-	g.seed = list->bucket;
-	groups = (GrnGroups) {all->order + of->row, all->ends + of->group,
-						  all->middles + (size_t) of->group * f->layout.code_bytes, all->factors + of->group};
-	workspace = grn_alloc(grn_group_bytes(&f->codec, list->n, g.room));
+	list = list_of(f, f->lists.longest[i].bucket);
+	workspace = grn_alloc(grn_group_bytes(&f->codec, list.n, grn_group_room(&f->layout)));
 	if (workspace == NULL)
 	{
 		/* The list does not count as grouped: no thread may form pages of it. */
 		grn_fail(failure, "53200", "", "the builder process is out of memory for groups of lists");
 		return true;
 	}
-	grn_group_rows(&g, f->lists.nodes + of->row, list->n, &groups, workspace);
+	grn_group_value_list(&list, NULL, NULL, workspace);
 	grn_free(workspace);
 	__atomic_add_fetch(&f->grouped, 1, __ATOMIC_RELEASE);
 	return true;
@@ -327,89 +334,50 @@ bucket_of(const GrnForming *f, size_t field, uint64_t number)
 	return low;
 }
 
-/* Fills a record with rows [first, end) of a bucket's groups by `order`, or of its list. */
-static void
-form_rows(const GrnForming *f, const GrnBucket *of, const uint32_t *order, uint64_t first, uint64_t end, GrnRecord *rec)
-{
-	const GrnLayout *l = &f->layout;
-
-	for (uint64_t i = first; i < end; i++)
-	{
-		uint64_t	row = of->row + (order != NULL ? order[i] : i);
-		uint32_t	node = f->lists.nodes[row];
-		GrnListRow	listed = {node, f->lists.ranks[row], f->at.factors[node],
-			f->at.codes + (uint64_t) node * l->code_bytes, f->lists.sigs + (uint64_t) node * l->sig_bytes};
-
-		grn_list_set_row(l, rec, rec->ntids16++, &listed);
-	}
-}
-
-static uint64_t
-least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Forms a record of a list's chain.  number: among the records of all chains. */
 static void
 form_chained(const GrnForming *f, uint64_t number, GrnRecord *rec)
 {
-	uint64_t	room = grn_list_rows(&f->layout);
 	uint32_t	bucket = bucket_of(f, offsetof(GrnBucket, record), number);
 	const GrnBucket *of = &f->lists.buckets[bucket];
-	uint64_t	first = (number - of->record) * room;
+	GrnValueList list = list_of(f, bucket);
 
-	grn_list_start(rec, bucket, 0, 0);
+	grn_fill_chained(&list, (uint32_t) (number - of->record), rec);
 	if (number + 1 < of[1].record)
 		rec->next = (uint32_t) (f->places.chains + number + 1);
-	form_rows(f, of, NULL, first, least(first + room, of[1].row - of->row), rec);
 }
 
 /* Forms a record of a group.  number: among all groups' records.  Without rows it stays free. */
 static void
 form_group(const GrnForming *f, uint64_t number, GrnRecord *rec)
 {
-	uint64_t	room = grn_list_rows(&f->layout);
-	uint32_t	of_group = grn_group_records(&f->layout);
-	uint64_t	group = number / of_group;
+	uint32_t	records = grn_group_records(&f->layout);
+	uint64_t	group = number / records;
+	uint32_t	at = (uint32_t) (number % records);
 	uint32_t	bucket = bucket_of(f, offsetof(GrnBucket, group), group);
-	const GrnBucket *of = &f->lists.buckets[bucket];
-	const GrnGroups *groups = &f->lists.groups;
-	uint64_t	first = group > of->group ? groups->ends[group - 1] : 0;
-	uint64_t	end = groups->ends[group];
+	GrnValueList list = list_of(f, bucket);
 
-	first += number % of_group * room;
-	if (first >= end)
-		return;
-	grn_list_start(rec, bucket, 0, GRN_GROUP);
-	if (first + room < end)
+	group -= f->lists.buckets[bucket].group;
+	grn_fill_group(&list, (uint32_t) group, at, rec);
+	if ((at + 1) * grn_list_rows(&f->layout) < grn_rows_of_group(&list, (uint32_t) group))
 		rec->next = (uint32_t) (f->places.groups + number + 1);
-	form_rows(f, of, groups->order + of->row, first, least(first + room, end), rec);
 }
 
 /* Forms a record of a guide.  number: among the records of all guides. */
 static void
 form_guide(const GrnForming *f, uint64_t number, GrnRecord *rec)
 {
-	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* zeroes: GRN_SIG_ANY */
-	const GrnLayout *l = &f->layout;
 	uint32_t	bucket = bucket_of(f, offsetof(GrnBucket, guide), number);
 	const GrnBucket *of = &f->lists.buckets[bucket];
-	const GrnGroups *groups = &f->lists.groups;
-	uint32_t	room = grn_list_rows(l);
-	uint64_t	first = of->group + (number - of->guide) * room;
-	uint64_t	end = least(first + room, of[1].group);
+	GrnValueList list = list_of(f, bucket);
+	uint32_t	room = grn_list_rows(&f->layout);
+	uint64_t	group = of->group + (number - of->guide) * room;
 
-	grn_list_start(rec, bucket, 0, GRN_GUIDE);
+	for (; group < of[1].group && rec->ntids16 < room; group++)
+		grn_guide_to(&list, (uint32_t) (group - of->group),
+					 (uint32_t) (f->places.groups + group * grn_group_records(&f->layout)), rec);
 	if (number + 1 < of[1].guide)
 		rec->next = (uint32_t) (f->places.guides + number + 1);
-	for (uint64_t i = first; i < end; i++)
-	{
-		GrnListRow	row = {(uint32_t) (f->places.groups + i * grn_group_records(l)), 0, groups->factors[i],
-			groups->middles + i * l->code_bytes, any};
-
-		grn_list_set_row(l, rec, rec->ntids16++, &row);
-	}
 }
 
 void

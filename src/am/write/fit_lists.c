@@ -31,7 +31,7 @@
 #include "am/index/index.h"
 #include "am/test_point.h"
 #include "am/write/write.h"
-#include "store/group.h"
+#include "store/value_list.h"
 
 /* Lists are remade when the number of nodes has doubled about this many times. */
 #define DOUBLINGS 2
@@ -181,10 +181,12 @@ typedef struct Listed
 typedef struct RowGather
 {
 	Fit		   *f;
-	uint32	   *ranks;			/* [columns] ranks of the newest node's latest TID */
+	uint32	   *latest;			/* [columns] ranks of the newest node's latest TID */
 	Listed	   *rows;			/* [nrows], of room row_room */
 	uint32		nrows;
 	uint32		row_room;
+	uint32	   *nodes;			/* [row_room] nodes and ranks of the sorted rows */
+	uint32	   *ranks;
 	uint32	   *ids;			/* [nnodes], of room node_room, as the next three */
 	GrnFactor  *factors;
 	uint8	   *codes;			/* [code_bytes] each */
@@ -199,16 +201,18 @@ gather_begin(RowGather *g, Fit *f)
 {
 	const GrnLayout *l = &f->ix.layout;
 	Size		each = sizeof(uint32) + sizeof(GrnFactor) + l->code_bytes + l->sig_bytes +
-		f->ix.attrs->n * sizeof(Listed) + GROUPING_BYTES;
+		f->ix.attrs->n * (sizeof(Listed) + 2 * sizeof(uint32)) + GROUPING_BYTES;
 	uint32		ntids = Max(l->tids_max, l->chain_tids);
 
 	g->f = f;
-	g->ranks = palloc(f->ix.attrs->n * sizeof(uint32));
+	g->latest = palloc(f->ix.attrs->n * sizeof(uint32));
 	g->node_room = (uint32) Max(Min(grnnd_maintenance_memory() / each,
 									SORTED_ROWS / f->ix.attrs->n), 1);
 	g->row_room = (g->node_room + ntids) * f->ix.attrs->n;
 	g->nrows = g->nnodes = 0;
 	g->rows = palloc_extended((Size) g->row_room * sizeof(Listed), MCXT_ALLOC_HUGE);
+	g->nodes = palloc_extended((Size) g->row_room * sizeof(uint32), MCXT_ALLOC_HUGE);
+	g->ranks = palloc_extended((Size) g->row_room * sizeof(uint32), MCXT_ALLOC_HUGE);
 	g->ids = palloc(g->node_room * sizeof(uint32));
 	g->factors = palloc(g->node_room * sizeof(GrnFactor));
 	g->codes = palloc_extended((Size) g->node_room * l->code_bytes, MCXT_ALLOC_HUGE);
@@ -233,130 +237,106 @@ check_interrupts(void *f)
 	grnnd_fit_check_interrupts(f);
 }
 
-/* The list row of a row at hand. */
-static GrnListRow
-row_at_hand(const RowGather *g, const Listed *row)
-{
-	const GrnLayout *l = &g->f->ix.layout;
-
-	return (GrnListRow) {g->ids[row->node], row->rank, g->factors[row->node],
-						 g->codes + (Size) row->node * l->code_bytes, g->sigs + (Size) row->node * l->sig_bytes};
-}
-
-/*
- * Writes as a group those of the rows at hand whose numbers are in order [n]; recs: room for the
- * group's records.  Returns the id of the first record.
- */
+/* Writes a group of a list as new records.  recs: room for them.  Returns the id of the first. */
 static uint32
-write_group(RowGather *g, uint32 bucket, const Listed *rows, const uint32 *order, uint32 n, char *recs)
+write_group(const Fit *f, const GrnValueList *list, uint32 group, char *recs)
 {
-	Fit		   *f = g->f;
-	const GrnndIndex *ix = &f->ix;
-	const GrnLayout *l = &ix->layout;
+	const GrnLayout *l = list->layout;
 	uint32		room = grn_list_rows(l);
-	uint32		records = (n + room - 1) / room;
+	uint32		records = (grn_rows_of_group(list, group) + room - 1) / room;
 
 	memset(recs, 0, (Size) records * l->record_bytes);
-	for (uint32 i = 0; i < n; i++)
-	{
-		GrnRecord  *rec = (GrnRecord *) (recs + (Size) (i / room) * l->record_bytes);
-		GrnListRow	row = row_at_hand(g, &rows[order[i]]);
-
-		if (i % room == 0)
-			grn_list_start(rec, bucket, ix->meta.list_generation, GRN_GROUP);
-		grn_list_set_row(l, rec, rec->ntids16++, &row);
-	}
-	return l->span > 1 ? grnnd_new_record(f->index, f->heap, ix, (GrnRecord *) recs)
-		: grnnd_new_page(f->index, ix, recs, records);
+	for (uint32 i = 0; i < records; i++)
+		grn_fill_group(list, group, i, (GrnRecord *) (recs + (Size) i * l->record_bytes));
+	return l->span > 1 ? grnnd_new_record(f->index, f->heap, &f->ix, (GrnRecord *) recs)
+		: grnnd_new_page(f->index, &f->ix, recs, records);
 }
 
-/* Adds rows [n] at hand to a bucket as groups, and a part of the bucket's guide. */
+/* Adds rows at hand to their list as groups, and a part of the list's guide. */
 static void
-add_groups(RowGather *g, uint32 bucket, const Listed *rows, uint32 n)
+add_groups(Fit *f, GrnValueList *list)
 {
-	Fit		   *f = g->f;
 	const GrnndIndex *ix = &f->ix;
 	const GrnLayout *l = &ix->layout;
-	GrnGrouping how = {.codec = &ix->encoder, .codes = g->codes, .factors = g->factors,
-		.room = grn_group_room(l), .seed = bucket, .poll = check_interrupts, .arg = f};
-	uint32	   *nodes = palloc_extended((Size) n * sizeof(uint32), MCXT_ALLOC_HUGE);
-	void	   *workspace = palloc_extended(grn_group_bytes(how.codec, n, how.room), MCXT_ALLOC_HUGE);
-	uint32		number_of_groups = grn_groups(n, how.room);
-	GrnGroups	groups = {palloc_extended((Size) n * sizeof(uint32), MCXT_ALLOC_HUGE),
-		palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
-		palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
-		palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
+	uint32		room = grn_group_room(l);
+	uint32		number_of_groups = grn_groups(list->n, room);
+	void	   *workspace = palloc_extended(grn_group_bytes(list->codec, list->n, room), MCXT_ALLOC_HUGE);
 	char	   *recs = palloc((Size) grn_group_records(l) * l->record_bytes);
 	GrnRecord  *guide = palloc0(l->record_bytes);
-	uint8	   *any = palloc0(l->sig_bytes);
 
-	StaticAssertStmt(GRN_SIG_ANY == 0, "zeroes are signatures for any");
-	for (uint32 i = 0; i < n; i++)
-		nodes[i] = rows[i].node;
-	grn_group_rows(&how, nodes, n, &groups, workspace);
-	grn_list_start(guide, bucket, ix->meta.list_generation, GRN_GUIDE);
-	for (uint32 number = 0; number < number_of_groups; number++)
+	list->groups = (GrnGroups) {palloc_extended((Size) list->n * sizeof(uint32), MCXT_ALLOC_HUGE),
+								palloc_extended((Size) number_of_groups * sizeof(uint32), MCXT_ALLOC_HUGE),
+								palloc_extended((Size) number_of_groups * l->code_bytes, MCXT_ALLOC_HUGE),
+								palloc_extended((Size) number_of_groups * sizeof(GrnFactor), MCXT_ALLOC_HUGE)};
+	grn_group_value_list(list, check_interrupts, f, workspace);
+	for (uint32 group = 0; group < number_of_groups; group++)
 	{
-		uint32		first = number > 0 ? groups.ends[number - 1] : 0;
-		GrnListRow	row = {.factor = groups.factors[number], .code = groups.middles + (Size) number * l->code_bytes,
-			.sig = any};
-
 		grnnd_fit_check_interrupts(f);
-		row.id = write_group(g, bucket, rows, groups.order + first, groups.ends[number] - first, recs);
+		grn_guide_to(list, group, write_group(f, list, group, recs), guide);
 		grnnd_test_point("list-group");
-		grn_list_set_row(l, guide, guide->ntids16++, &row);
-		if (guide->ntids16 == grn_list_rows(l) || number == number_of_groups - 1)
+		if (guide->ntids16 == grn_list_rows(l) || group == number_of_groups - 1)
 		{
-			GrnndListHead head = grnnd_list_head(f->index, ix, bucket);
+			GrnndListHead head = grnnd_list_head(f->index, ix, list->bucket);
 
 			guide->next = head.guide;
-			grnnd_set_guide(f->index, ix, bucket, grnnd_new_record(f->index, f->heap, ix, guide),
+			grnnd_set_guide(f->index, ix, list->bucket, grnnd_new_record(f->index, f->heap, ix, guide),
 							head.groups + guide->ntids16);
 			guide->ntids16 = 0;
 		}
 	}
-	pfree(any);
 	pfree(guide);
 	pfree(recs);
-	pfree(groups.factors);
-	pfree(groups.middles);
-	pfree(groups.ends);
 	pfree(workspace);
-	pfree(groups.order);
-	pfree(nodes);
+	pfree(list->groups.factors);
+	pfree(list->groups.middles);
+	pfree(list->groups.ends);
+	pfree(list->groups.order);
+}
+
+/* Adds rows at hand to the chain of their list. */
+static void
+add_chained(Fit *f, const GrnValueList *list, GrnListRow *rows, uint32 piece)
+{
+	for (uint32 i = 0; i < list->n;)
+	{
+		uint32		n = 0;
+
+		grnnd_fit_check_interrupts(f);
+		while (i < list->n && n < piece)
+			rows[n++] = grn_value_row(list, i++);
+		grnnd_list_add(f->index, f->heap, &f->ix, list->bucket, rows, n);
+	}
 }
 
 /* Adds all rows at hand to the lists. */
 static void
 flush(RowGather *g)
 {
-	const Fit  *f = g->f;
+	Fit		   *f = g->f;
 	const GrnLayout *l = &f->ix.layout;
 	uint32		piece = 16 * grn_list_rows(l);
 	GrnListRow *rows = palloc(piece * sizeof(GrnListRow));
+	GrnValueList list = {.layout = l, .codec = &f->ix.encoder, .generation = f->ix.meta.list_generation,
+		.ids = g->ids, .factors = g->factors, .codes = g->codes, .sigs = g->sigs};
 
 	qsort(g->rows, g->nrows, sizeof(Listed), compare_listed);
-	for (uint32 i = 0; i < g->nrows;)
+	for (uint32 i = 0; i < g->nrows; i++)
 	{
-		uint32		bucket = g->rows[i].bucket;
-		uint32		end = i + 1;
-
-		while (end < g->nrows && g->rows[end].bucket == bucket)
-			end++;
-		if (grn_has_groups(l, GRNND_LEAST_GROUPS, end - i, f->limit))
-		{
-			add_groups(g, bucket, g->rows + i, end - i);
-			i = end;
-		}
-		while (i < end)
-		{
-			uint32		n = 0;
-
-			grnnd_fit_check_interrupts(f);
-			for (; i < end && n < piece; i++)
-				rows[n++] = row_at_hand(g, &g->rows[i]);
-			grnnd_list_add(f->index, f->heap, &f->ix, bucket, rows, n);
-		}
+		g->nodes[i] = g->rows[i].node;
+		g->ranks[i] = g->rows[i].rank;
+	}
+	for (uint32 i = 0; i < g->nrows; i += list.n)
+	{
+		list.bucket = g->rows[i].bucket;
+		list.nodes = g->nodes + i;
+		list.ranks = g->ranks + i;
+		list.n = 1;
+		while (i + list.n < g->nrows && g->rows[i + list.n].bucket == list.bucket)
+			list.n++;
+		if (grn_has_groups(l, GRNND_LEAST_GROUPS, list.n, f->limit))
+			add_groups(f, &list);
+		else
+			add_chained(f, &list, rows, piece);
 	}
 	pfree(rows);
 	g->nrows = g->nnodes = 0;
@@ -376,9 +356,9 @@ gather_value(RowGather *g, const uint8 *values, bool first)
 	{
 		uint32		rank = grnnd_attr_rank(ix->attrs, ix->books, c, values);
 
-		if (!grnnd_has_list(&ix->attrs->attr[c]) || (!first && rank == g->ranks[c]))
+		if (!grnnd_has_list(&ix->attrs->attr[c]) || (!first && rank == g->latest[c]))
 			continue;
-		g->ranks[c] = rank;
+		g->latest[c] = rank;
 		g->rows[g->nrows++] = (Listed) {grn_list_bucket(ix->meta.list_buckets, c, rank), rank, g->nnodes - 1};
 	}
 }
