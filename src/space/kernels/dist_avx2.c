@@ -9,6 +9,7 @@
 
 #define WIDE AVX2
 #define KERNEL(name) avx2_##name
+#define SHORT_KERNEL(name) grn_avx2_##name
 #define V(op) _mm256_##op
 #define W 8
 #define FLOATS __m256
@@ -26,21 +27,15 @@
 #define ALL
 #define LOAD_F32(x, which) _mm256_loadu_ps((const float *) (x))
 #define LOAD_F16(x, which) _mm256_cvtph_ps(_mm_loadu_si128((const void *) (x)))
-#define LOAD_U8(x, which) \
-	_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *) (x))))
-/* The last numbers are copied to padded buffers. */
-#define STEP_REST(s, STEP, LOAD, q, x, width, pad, n) \
-	do { \
-		float		qt[8] = {0}; \
-		uint8_t		xt[32] = {0}; \
- \
-		memcpy(qt, q, 4 * (n)); \
-		for (size_t j = n; j < 8; j++) \
-			qt[j] = pad; \
-		memcpy(xt, x, (width) * (n)); \
-		STEP(s, _mm256_loadu_ps(qt), LOAD(xt, ALL)); \
-	} while (0)
-#include "space/kernels/dist_wide_impl.h"
+#define LOAD_U8(x, which) _mm256_cvtepi32_ps(W_BYTES(x))
+#define LOAD_INTS(x) _mm256_loadu_si256((const void *) (x))
+#define MULTIPLY_ADD(s, a, b) _mm256_add_epi32(s, _mm256_madd_epi16(a, b))
+#define SUM_INTS(x) sum_ints_256(x)
+#define STORE_F16(out, x) \
+	_mm_storeu_si128((void *) (out), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define STORE_U8(out, x) store_u8_256(out, _mm256_cvttps_epi32(x))
+#define W_BYTES(x) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *) (x)))
+#define SHIFT_RIGHT(x, s) _mm256_srl_epi32(x, _mm_cvtsi32_si128((int) (s)))
 
 /* Returns the mask for a load of the first `bytes` of 32 bytes.  bytes: a multiple of 4. */
 static inline AVX2 __m256i
@@ -49,6 +44,55 @@ first_bytes(uint32_t bytes)
 	return _mm256_cmpgt_epi32(_mm256_set1_epi32((int) bytes),
 							  _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
 }
+
+static inline AVX2 __m256
+first_floats(const float *x, size_t n)
+{
+	return n == 8 ? _mm256_loadu_ps(x) : _mm256_maskload_ps(x, first_bytes(4 * (uint32_t) n));
+}
+
+static inline AVX2 __m256i
+first_ints(const void *x, size_t n)
+{
+	return n == 8 ? LOAD_INTS(x) : _mm256_maskload_epi32(x, first_bytes(4 * (uint32_t) n));
+}
+
+/* A store by a mask takes long on some processors. */
+static inline AVX2 void
+store_first(float *out, size_t n, __m256 x)
+{
+	float		all[8];
+
+	_mm256_storeu_ps(n == 8 ? out : all, x);
+	if (n < 8)
+		memcpy(out, all, 4 * n);
+}
+
+static inline AVX2 void
+add_sums(const __m256 *s, float *out)
+{
+	_mm_storeu_ps(out, _mm_add_ps(_mm_loadu_ps(out), sums_256(s[0], s[1], s[2], s[3])));
+}
+
+static inline AVX2 int32_t
+sum_ints_256(__m256i x)
+{
+	__m128i		h = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+
+	h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4E));
+	return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
+}
+
+static inline AVX2 void
+store_u8_256(uint8_t *out, __m256i x)
+{
+	__m128i		half = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+
+	_mm_storel_epi64((void *) out, _mm_packus_epi16(half, half));
+}
+
+#include "space/kernels/dist_wide_impl.h"
+#include "space/kernels/dist_short_impl.h"
 
 /*
  * Multiplies 32 bytes of a code with planes q [8 / step] of the query; the result has 8 sums.
@@ -119,231 +163,6 @@ avx2_dot(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *
 													  _mm256_extracti128_si256(s, 1)));
 		memcpy(out + c, four, 4 * n);
 	}
-}
-
-static AVX2 void
-avx2_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
-			  uint32_t count, float *out)
-{
-	uint32_t	i = 0;
-
-	for (; i + 8 <= count; i += 8)
-		_mm256_storeu_ps(out + i, estimates(e, _mm256_loadu_si256((const void *) (dot + i)),
-											_mm256_loadu_si256((const void *) (factors + i))));
-	if (i < count)
-	{
-		int32_t		dt[8] = {0};
-		GrnFactor	ft[8] = {{0}};
-		float		ot[8];
-
-		memcpy(dt, dot + i, 4 * (count - i));
-		memcpy(ft, factors + i, sizeof(GrnFactor) * (count - i));
-		_mm256_storeu_ps(ot, estimates(e, _mm256_loadu_si256((const void *) dt),
-									   _mm256_loadu_si256((const void *) ft)));
-		memcpy(out + i, ot, 4 * (count - i));
-	}
-}
-
-static AVX2 void
-avx2_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out)
-{
-	const int	top = (1 << bits) - 1;
-
-	for (uint32_t s = 0; s < 8; s += bits, out += n)
-	{
-		size_t		i = 0;
-
-		for (; i + 8 <= n; i += 8)
-		{
-			__m256i		level = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *) (code + i)));
-			__m256		x;
-
-			level = _mm256_and_si256(_mm256_srl_epi32(level, _mm_cvtsi32_si128((int) s)), _mm256_set1_epi32(top));
-			x = _mm256_sub_ps(_mm256_cvtepi32_ps(level), _mm256_set1_ps(middle));
-			_mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_set1_ps(step), x));
-		}
-		for (; i < n; i++)
-			out[i] = step * ((float) (code[i] >> s & top) - middle);
-	}
-}
-
-static AVX2 void
-avx2_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
-{
-	uint32_t	j = 0;
-
-	for (; j + 4 <= rows; j += 4, b += 4 * ldb)
-	{
-		__m256		s[4];
-		size_t		k = 0;
-		__m128		sums;
-
-		for (int i = 0; i < 4; i++)
-			s[i] = _mm256_setzero_ps();
-		for (; k + 8 <= n; k += 8)
-		{
-			__m256		v = _mm256_loadu_ps(a + k);
-
-#pragma GCC unroll 4
-			for (int i = 0; i < 4; i++)
-				s[i] = _mm256_fmadd_ps(v, _mm256_loadu_ps(b + i * ldb + k), s[i]);
-		}
-		sums = sums_256(s[0], s[1], s[2], s[3]);
-		_mm_storeu_ps(out + j, _mm_add_ps(_mm_loadu_ps(out + j), sums));
-		for (; k < n; k++)
-			for (int i = 0; i < 4; i++)
-				out[j + i] += a[k] * b[i * ldb + k];
-	}
-	for (; j < rows; j++, b += ldb)
-		out[j] += avx2_ip_f32(a, b, n);
-}
-
-/* Returns the sum of the lanes of each of four registers. */
-static inline AVX2 __m128i
-int_sums_256(__m256i a, __m256i b, __m256i c, __m256i d)
-{
-	__m256i		s = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
-
-	return _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-}
-
-static AVX2 void
-avx2_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows,
-				 int32_t *out)
-{
-	uint32_t	j = 0;
-
-	for (; j + 4 <= rows; j += 4, b += 4 * ldb)
-	{
-		__m256i		s[4];
-		size_t		k = 0;
-		__m128i		sums;
-
-		for (int i = 0; i < 4; i++)
-			s[i] = _mm256_setzero_si256();
-		for (; k + 16 <= n; k += 16)
-		{
-			__m256i		v = _mm256_loadu_si256((const void *) (a + k));
-
-#pragma GCC unroll 4
-			for (int i = 0; i < 4; i++)
-				s[i] = _mm256_add_epi32(s[i], _mm256_madd_epi16(v, _mm256_loadu_si256((const void *)
-																					  (b + i * ldb + k))));
-		}
-		sums = int_sums_256(s[0], s[1], s[2], s[3]);
-		_mm_storeu_si128((void *) (out + j),
-						 _mm_add_epi32(_mm_loadu_si128((const void *) (out + j)), sums));
-		for (; k < n; k++)
-			for (int i = 0; i < 4; i++)
-				out[j + i] += a[k] * b[i * ldb + k];
-	}
-	grn_dist_plain.ip_rows_i16(a, b, ldb, n, rows - j, out + j);
-}
-
-static AVX2 void
-avx2_add_scaled(float *y, float a, const float *x, size_t n)
-{
-	__m256		a8 = _mm256_set1_ps(a);
-	size_t		i = 0;
-
-	for (; i + 8 <= n; i += 8)
-		_mm256_storeu_ps(y + i, _mm256_fmadd_ps(a8, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
-	for (; i < n; i++)
-		y[i] += a * x[i];
-}
-
-static AVX2 void
-avx2_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
-			float *out)
-{
-	/* Two columns at a time: 8 sums and 6 operands fit the 16 registers. */
-	for (int j = 0; j < 4; j += 2)
-	{
-		const float *b0 = b + j * ldb;
-		const float *b1 = b0 + ldb;
-		__m256		s[4][2];
-		size_t		k = 0;
-
-		for (int i = 0; i < 4; i++)
-			s[i][0] = s[i][1] = _mm256_setzero_ps();
-		for (; k + 8 <= n; k += 8)
-		{
-			__m256		v0 = _mm256_loadu_ps(b0 + k);
-			__m256		v1 = _mm256_loadu_ps(b1 + k);
-
-#pragma GCC unroll 4
-			for (int i = 0; i < 4; i++)
-			{
-				__m256		u = _mm256_loadu_ps(a + i * lda + k);
-
-				s[i][0] = _mm256_fmadd_ps(u, v0, s[i][0]);
-				s[i][1] = _mm256_fmadd_ps(u, v1, s[i][1]);
-			}
-		}
-		for (int i = 0; i < 4; i++)
-		{
-			float		r0 = sum_256(s[i][0]);
-			float		r1 = sum_256(s[i][1]);
-
-			for (size_t t = k; t < n; t++)
-			{
-				r0 += a[i * lda + t] * b0[t];
-				r1 += a[i * lda + t] * b1[t];
-			}
-			out[4 * i + j] = r0;
-			out[4 * i + j + 1] = r1;
-		}
-	}
-}
-
-AVX2 void
-grn_avx2_f16_store(const float *x, size_t n, void *out)
-{
-	uint8_t    *o = out;
-	const __m256 limit = _mm256_set1_ps(65504.0f);
-	size_t		i = 0;
-
-	/* With the vector as the second operand min and max return a NaN unchanged. */
-	for (; i + 8 <= n; i += 8)
-	{
-		__m256		v = _mm256_loadu_ps(x + i);
-
-		v = _mm256_max_ps(_mm256_sub_ps(_mm256_setzero_ps(), limit), _mm256_min_ps(limit, v));
-		_mm_storeu_si128((void *) (o + 2 * i),
-						 _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-	}
-	grn_dist_plain.f16_store(x + i, n - i, o + 2 * i);
-}
-
-AVX2 void
-grn_avx2_f16_load(const void *x, size_t n, float *out)
-{
-	const uint8_t *h = x;
-	size_t		i = 0;
-
-	for (; i + 8 <= n; i += 8)
-		_mm256_storeu_ps(out + i, LOAD_F16(h + 2 * i, ALL));
-	grn_dist_plain.f16_load(h + 2 * i, n - i, out + i);
-}
-
-AVX2 void
-grn_avx2_u8_store(const float *x, size_t n, void *out)
-{
-	uint8_t    *o = out;
-	const __m256 half = _mm256_set1_ps(0.5f);
-	const __m256 limit = _mm256_set1_ps(255);
-	size_t		i = 0;
-
-	for (; i + 8 <= n; i += 8)
-	{
-		__m256		v = _mm256_max_ps(_mm256_loadu_ps(x + i), _mm256_setzero_ps());
-		__m256i		k = _mm256_cvttps_epi32(_mm256_add_ps(_mm256_min_ps(v, limit), half));
-		__m128i		k16 = _mm_packus_epi32(_mm256_castsi256_si128(k),
-										   _mm256_extracti128_si256(k, 1));
-
-		_mm_storel_epi64((void *) (o + i), _mm_packus_epi16(k16, k16));
-	}
-	grn_dist_plain.u8_store(x + i, n - i, o + i);
 }
 
 const GrnDistTable grn_dist_avx2 = {

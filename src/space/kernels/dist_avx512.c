@@ -7,6 +7,7 @@
 
 #define WIDE AVX512
 #define KERNEL(name) avx512_##name
+#define SHORT_KERNEL(name) grn_avx2_##name
 #define V(op) _mm512_##op
 #define W 16
 #define FLOATS __m512
@@ -33,6 +34,50 @@
  \
 		STEP(s, _mm512_mask_loadu_ps(_mm512_set1_ps(pad), m, q), LOAD(x, m)); \
 	} while (0)
+#define SUM_INTS(x) _mm512_reduce_add_epi32(x)
+#define LOAD_INTS(x) _mm512_loadu_si512(x)
+#define MULTIPLY_ADD(s, a, b) _mm512_add_epi32(s, _mm512_madd_epi16(a, b))
+#define FIRST_SHORTS(x, n) _mm512_maskz_loadu_epi16((1u << (n)) - 1, x)
+
+static inline AVX512 __mmask16
+first(size_t n)
+{
+	return n == 16 ? ALL : (__mmask16) ((1u << n) - 1);
+}
+
+static inline AVX512 __m512
+first_floats(const float *x, size_t n)
+{
+	return _mm512_maskz_loadu_ps(first(n), x);
+}
+
+static inline AVX512 __m512i
+first_ints(const void *x, size_t n)
+{
+	return _mm512_maskz_loadu_epi32(first(n), x);
+}
+
+static inline AVX512 void
+store_first(float *out, size_t n, __m512 x)
+{
+	_mm512_mask_storeu_ps(out, first(n), x);
+}
+
+/* Adds the upper half of s to the lower. */
+static inline AVX512 __m256
+fold_512(__m512 s)
+{
+	return _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
+}
+
+static inline AVX512 void
+add_sums(const __m512 *s, float *out)
+{
+	__m128		sums = sums_256(fold_512(s[0]), fold_512(s[1]), fold_512(s[2]), fold_512(s[3]));
+
+	_mm_storeu_ps(out, _mm_add_ps(_mm_loadu_ps(out), sums));
+}
+
 #include "space/kernels/dist_wide_impl.h"
 
 /* Returns the sums of four vectors within each 128-bit lane, in the order of the vectors. */
@@ -267,157 +312,6 @@ name(const GrnCodePlanes *q, const uint8_t *codes, uint32_t count, int32_t *out)
 
 DOT_KERNEL(avx512_dot, AVX512, bytes_512)
 DOT_KERNEL(vnni_dot, VNNI, bytes_vnni)
-
-static AVX512 void
-avx512_estimate(const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
-				uint32_t count, float *out)
-{
-	for (uint32_t i = 0; i < count; i += 16)
-	{
-		__mmask16	m = count - i < 16 ? (__mmask16) ((1u << (count - i)) - 1) : ALL;
-
-		_mm512_mask_storeu_ps(out + i, m, estimates(e, _mm512_maskz_loadu_epi32(m, dot + i),
-													_mm512_maskz_loadu_epi32(m, factors + i)));
-	}
-}
-
-static AVX512 void
-avx512_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out)
-{
-	const __m512i top = _mm512_set1_epi32((1 << bits) - 1);
-
-	for (size_t i = 0; i < n; i += 16)
-	{
-		__mmask16	m = n - i < 16 ? (__mmask16) ((1u << (n - i)) - 1) : ALL;
-		__m512i		bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, code + i));
-		float	   *to = out + i;
-
-		for (uint32_t s = 0; s < 8; s += bits, to += n)
-		{
-			__m512i		level = _mm512_and_si512(_mm512_srl_epi32(bytes, _mm_cvtsi32_si128((int) s)), top);
-			__m512		x = _mm512_sub_ps(_mm512_cvtepi32_ps(level), _mm512_set1_ps(middle));
-
-			_mm512_mask_storeu_ps(to, m, _mm512_mul_ps(_mm512_set1_ps(step), x));
-		}
-	}
-}
-
-static AVX512 void
-avx512_ip_4x4(const float *a, size_t lda, const float *b, size_t ldb, size_t n,
-			  float *out)
-{
-	__m512		s[16];
-
-#pragma GCC unroll 16
-	for (int i = 0; i < 16; i++)
-		s[i] = _mm512_setzero_ps();
-	for (size_t k = 0; k < n; k += 16)
-	{
-		__mmask16	m = n - k < 16 ? (__mmask16) ((1u << (n - k)) - 1) : ALL;
-		__m512		v0 = _mm512_maskz_loadu_ps(m, b + k);
-		__m512		v1 = _mm512_maskz_loadu_ps(m, b + ldb + k);
-		__m512		v2 = _mm512_maskz_loadu_ps(m, b + 2 * ldb + k);
-		__m512		v3 = _mm512_maskz_loadu_ps(m, b + 3 * ldb + k);
-
-#pragma GCC unroll 4
-		for (int i = 0; i < 4; i++)
-		{
-			__m512		u = _mm512_maskz_loadu_ps(m, a + i * lda + k);
-
-			s[4 * i] = _mm512_fmadd_ps(u, v0, s[4 * i]);
-			s[4 * i + 1] = _mm512_fmadd_ps(u, v1, s[4 * i + 1]);
-			s[4 * i + 2] = _mm512_fmadd_ps(u, v2, s[4 * i + 2]);
-			s[4 * i + 3] = _mm512_fmadd_ps(u, v3, s[4 * i + 3]);
-		}
-	}
-#pragma GCC unroll 16
-	for (int i = 0; i < 16; i++)
-		out[i] = _mm512_reduce_add_ps(s[i]);
-}
-
-/* Adds the upper half of s to the lower. */
-static inline AVX512 __m256
-fold_512(__m512 s)
-{
-	return _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
-}
-
-static AVX512 void
-avx512_ip_rows(const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
-{
-	uint32_t	j = 0;
-
-	for (; j + 8 <= rows; j += 8, b += 8 * ldb)
-	{
-		__m512		s[8];
-
-#pragma GCC unroll 8
-		for (int i = 0; i < 8; i++)
-			s[i] = _mm512_setzero_ps();
-		for (size_t k = 0; k < n; k += 16)
-		{
-			__mmask16	m = n - k >= 16 ? ALL : (__mmask16) ((1u << (n - k)) - 1);
-			__m512		v = _mm512_maskz_loadu_ps(m, a + k);
-
-#pragma GCC unroll 8
-			for (int i = 0; i < 8; i++)
-				s[i] = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(m, b + i * ldb + k), s[i]);
-		}
-#pragma GCC unroll 2
-		for (int i = 0; i < 8; i += 4)
-		{
-			__m128		sums = sums_256(fold_512(s[i]), fold_512(s[i + 1]),
-										fold_512(s[i + 2]), fold_512(s[i + 3]));
-
-			_mm_storeu_ps(out + j + i, _mm_add_ps(_mm_loadu_ps(out + j + i), sums));
-		}
-	}
-	for (; j < rows; j++, b += ldb)
-		out[j] += avx512_ip_f32(a, b, n);
-}
-
-static AVX512 void
-avx512_ip_rows_i16(const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows,
-				   int32_t *out)
-{
-	uint32_t	j = 0;
-
-	for (; j + 8 <= rows; j += 8, b += 8 * ldb)
-	{
-		__m512i		s[8];
-
-#pragma GCC unroll 8
-		for (int i = 0; i < 8; i++)
-			s[i] = _mm512_setzero_si512();
-		for (size_t k = 0; k < n; k += 32)
-		{
-			__mmask32	m = n - k >= 32 ? UINT32_MAX : (1u << (n - k)) - 1;
-			__m512i		v = _mm512_maskz_loadu_epi16(m, a + k);
-
-#pragma GCC unroll 8
-			for (int i = 0; i < 8; i++)
-				s[i] = _mm512_add_epi32(s[i], _mm512_madd_epi16(v, _mm512_maskz_loadu_epi16(m, b + i * ldb + k)));
-		}
-#pragma GCC unroll 8
-		for (int i = 0; i < 8; i++)
-			out[j + i] += _mm512_reduce_add_epi32(s[i]);
-	}
-	grn_dist_plain.ip_rows_i16(a, b, ldb, n, rows - j, out + j);
-}
-
-static AVX512 void
-avx512_add_scaled(float *y, float a, const float *x, size_t n)
-{
-	__m512		a16 = _mm512_set1_ps(a);
-
-	for (size_t i = 0; i < n; i += 16)
-	{
-		__mmask16	m = n - i >= 16 ? ALL : (__mmask16) ((1u << (n - i)) - 1);
-
-		_mm512_mask_storeu_ps(y + i, m, _mm512_fmadd_ps(a16, _mm512_maskz_loadu_ps(m, x + i),
-														_mm512_maskz_loadu_ps(m, y + i)));
-	}
-}
 
 const GrnDistTable grn_dist_avx512 = {
 	.name = "avx512",

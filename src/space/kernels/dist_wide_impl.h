@@ -1,22 +1,32 @@
 /*
- * dist_wide_impl.h - the kernels that AVX2 and AVX-512 have in common.
+ * dist_wide_impl.h - the kernels that AVX2, AVX-512 and NEON have in common.
  *
- * dist_avx2.c and dist_avx512.c include this file, each with its own definition of
+ * dist_avx2.c, dist_avx512.c and dist_neon.c include this file, each with its own definition of
  *   WIDE            the attribute of a function for the instruction set
  *   KERNEL(name)    the name of a kernel
- *   V(op)           an intrinsic, _mm256_op or _mm512_op
+ *   SHORT_KERNEL(name)  the name of a kernel of dist_short_impl.h
+ *   V(op)           an intrinsic, _mm256_op or _mm512_op, or what does the same on NEON
  *   FLOATS, INTS    a vector of W floats, or of W 32-bit integers
  *   AND, AS_FLOATS  of integers: bitwise and; the same bits as floats
  *   ABS, TRUNCATE   of floats: without the sign; rounded toward zero
- *   SUM             the sum of a vector
+ *   SUM, SUM_INTS   the sum of a vector
+ *   add_sums(s, out)  adds the sums of four vectors to out [4]
+ *   MULTIPLY_ADD(s, a, b)  s + products of 2 W 16-bit integers, two products for each int32
  *   AT_MOST(a, b)   of floats: bits of the lanes where a <= b
  *   MASK, LESS(a, b)  of floats: the lanes where a < b
  *   ANY(mask), PICK(mask, a, b)  whether any lane is set; a in set lanes, b elsewhere
  *   ALL             the mask of a load of all W numbers
  *   LOAD_F32(x, which), LOAD_F16, LOAD_U8  numbers of a stored vector as floats
+ *   LOAD_INTS(x)    W integers, or 2 W of 16 bits
+ *   first_floats(x, n), first_ints(x, n)  loads of the first n <= W numbers; other lanes are 0
+ *   store_first(out, n, x)  stores the first n <= W floats
+ * and, if masks do better,
  *   STEP_REST(s, STEP, LOAD, q, x, width, pad, n)  STEP on the last n < W numbers; the query
  *                   is padded with pad, the stored vector with 0
+ *   FIRST_SHORTS(x, n)  a load of the first n < 2 W integers of 16 bits; others are 0
  */
+#include <string.h>
+
 #define STEP_L2(s, a, b) \
 	do { FLOATS d_ = V(sub_ps)(a, b); (s) = V(fmadd_ps)(d_, d_, s); } while (0)
 #define STEP_IP(s, a, b) ((s) = V(fmadd_ps)(a, b, s))
@@ -27,6 +37,19 @@
 #define SCALED , float scale, float offset
 #define LOAD_SCALED(x, which) \
 	V(fmadd_ps)(LOAD_U8(x, which), V(set1_ps)(scale), V(set1_ps)(offset))
+
+#ifndef STEP_REST
+#define STEP_REST(s, STEP, LOAD, q, x, width, pad, n) \
+	do { \
+		float		qt[W]; \
+		uint8_t		xt[4 * W] = {0}; \
+ \
+		for (size_t j = 0; j < W; j++) \
+			qt[j] = j < (n) ? (q)[j] : (pad); \
+		memcpy(xt, x, (width) * (n)); \
+		STEP(s, V(loadu_ps)(qt), LOAD(xt, ALL)); \
+	} while (0)
+#endif
 
 /*
  * Four accumulators hide the latency of the multiply-add.  At the end the query is padded with
@@ -81,6 +104,19 @@ estimates(const GrnEstimate *e, INTS dot, INTS bits)
 	return V(fmadd_ps) (l, sum, V(set1_ps) (e->base));
 }
 
+static WIDE void
+KERNEL(estimate) (const GrnEstimate *e, const int32_t *dot, const GrnFactor *factors,
+				  uint32_t count, float *out)
+{
+	uint32_t	i = 0;
+
+	for (; i + W <= count; i += W)
+		V(storeu_ps) (out + i, estimates(e, LOAD_INTS(dot + i), LOAD_INTS(factors + i)));
+	if (i < count)
+		store_first(out + i, count - i, estimates(e, first_ints(dot + i, count - i),
+												  first_ints(factors + i, count - i)));
+}
+
 /* Few numbers are small enough, so most vectors are skipped whole. */
 static WIDE uint32_t
 KERNEL(at_most) (const float *x, uint32_t n, float most, uint32_t *out)
@@ -121,14 +157,138 @@ KERNEL(levels) (const float *u, size_t n, float inverse, float top, float *uc, f
 	*cc = SUM(sum_cc);
 }
 
+static WIDE void
+KERNEL(add_scaled) (float *y, float a, const float *x, size_t n)
+{
+	size_t		i = 0;
+
+	for (; i + W <= n; i += W)
+		V(storeu_ps) (y + i, V(fmadd_ps) (V(set1_ps) (a), V(loadu_ps) (x + i), V(loadu_ps) (y + i)));
+	for (; i < n; i++)
+		y[i] += a * x[i];
+}
+
+/* ---- products of rows ---- */
+
+/* Adds products of n <= W numbers of `rows` rows of a and `cols` rows of b to s [rows][cols]. */
+static inline __attribute__((always_inline)) WIDE void
+KERNEL(add_products) (const float *a, size_t lda, int rows, const float *b, size_t ldb, int cols, size_t n,
+					  FLOATS s[])
+{
+	FLOATS		v[8];
+
+#pragma GCC unroll 8
+	for (int j = 0; j < cols; j++)
+		v[j] = first_floats(b + j * ldb, n);
+#pragma GCC unroll 4
+	for (int i = 0; i < rows; i++)
+	{
+		FLOATS		u = first_floats(a + i * lda, n);
+
+#pragma GCC unroll 8
+		for (int j = 0; j < cols; j++)
+			s[i * cols + j] = V(fmadd_ps) (u, v[j], s[i * cols + j]);
+	}
+}
+
+static inline __attribute__((always_inline)) WIDE void
+KERNEL(products) (const float *a, size_t lda, int rows, const float *b, size_t ldb, int cols, size_t n,
+				  FLOATS s[])
+{
+	size_t		k = 0;
+
+#pragma GCC unroll 16
+	for (int i = 0; i < rows * cols; i++)
+		s[i] = V(setzero_ps) ();
+	for (; k + W <= n; k += W)
+		KERNEL(add_products) (a + k, lda, rows, b + k, ldb, cols, W, s);
+	if (k < n)
+		KERNEL(add_products) (a + k, lda, rows, b + k, ldb, cols, n - k, s);
+}
+
+/* AVX2 has 16 registers, enough for 8 sums and 6 operands; the others have 32. */
+#define COLS (W == 8 ? 2 : 4)
+#define ROWS (W == 8 ? 4 : 8)
+
+static WIDE void
+KERNEL(ip_4x4) (const float *a, size_t lda, const float *b, size_t ldb, size_t n, float *out)
+{
+	for (int j = 0; j < 4; j += COLS)
+	{
+		FLOATS		s[4 * COLS];
+
+		KERNEL(products) (a, lda, 4, b + j * ldb, ldb, COLS, n, s);
+#pragma GCC unroll 16
+		for (int i = 0; i < 4 * COLS; i++)
+			out[4 * (i / COLS) + j + i % COLS] = SUM(s[i]);
+	}
+}
+
+static WIDE void
+KERNEL(ip_rows) (const float *a, const float *b, size_t ldb, size_t n, uint32_t rows, float *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + ROWS <= rows; j += ROWS, b += ROWS * ldb)
+	{
+		FLOATS		s[ROWS];
+
+		KERNEL(products) (a, 0, 1, b, ldb, ROWS, n, s);
+#pragma GCC unroll 2
+		for (int i = 0; i < ROWS; i += 4)
+			add_sums(s + i, out + j + i);
+	}
+	for (; j < rows; j++, b += ldb)
+		out[j] += KERNEL(ip_f32) (a, b, n);
+}
+
+static WIDE void
+KERNEL(ip_rows_i16) (const int16_t *a, const int16_t *b, size_t ldb, size_t n, uint32_t rows, int32_t *out)
+{
+	uint32_t	j = 0;
+
+	for (; j + ROWS <= rows; j += ROWS, b += ROWS * ldb)
+	{
+		INTS		s[ROWS];
+		size_t		k = 0;
+
+#pragma GCC unroll 8
+		for (int i = 0; i < ROWS; i++)
+			s[i] = V(set1_epi32) (0);
+		for (; k + 2 * W <= n; k += 2 * W)
+		{
+			INTS		v = LOAD_INTS(a + k);
+
+#pragma GCC unroll 8
+			for (int i = 0; i < ROWS; i++)
+				s[i] = MULTIPLY_ADD(s[i], v, LOAD_INTS(b + i * ldb + k));
+		}
+#ifdef FIRST_SHORTS
+#pragma GCC unroll 8
+		for (int i = 0; i < ROWS && k < n; i++)
+			s[i] = MULTIPLY_ADD(s[i], FIRST_SHORTS(a + k, n - k), FIRST_SHORTS(b + i * ldb + k, n - k));
+#else
+		for (; k < n; k++)
+			for (int i = 0; i < ROWS; i++)
+				out[j + i] += a[k] * b[i * ldb + k];
+#endif
+#pragma GCC unroll 8
+		for (int i = 0; i < ROWS; i++)
+			out[j + i] += SUM_INTS(s[i]);
+	}
+	grn_dist_plain.ip_rows_i16(a, b, ldb, n, rows - j, out + j);
+}
+
+/* ---- columns ---- */
+
 /* Eight sums hide the multiply-add's latency.  For W = 16 even and odd k have their own. */
 #define SUMS (GRN_COLUMNS / W)	/* sums of a row */
-#define SETS (2 / SUMS)
+#define SETS (W == 16 ? 2 : 1)
 
 static inline __attribute__((always_inline)) WIDE void
 KERNEL(add_columns) (const float *a, size_t lda, const float *b, size_t k, FLOATS s[4][SUMS])
 {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
 	for (int v = 0; v < SUMS; v++)
 	{
 		FLOATS		x = V(loadu_ps) (b + GRN_COLUMNS * k + v * W);
@@ -175,7 +335,7 @@ KERNEL(keep_nearest) (const float *a, size_t lda, const float *a_norms, const fl
 	FLOATS		s[SETS][4][SUMS];
 	size_t		k = 0;
 
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (int i = 0; i < 4 * SUMS; i++)
 #pragma GCC unroll 2
 		for (int t = 0; t < SETS; t++)
@@ -186,7 +346,7 @@ KERNEL(keep_nearest) (const float *a, size_t lda, const float *a_norms, const fl
 			KERNEL(add_columns) (a, lda, b, k + (size_t) t, s[t]);
 	for (; k < n; k++)
 		KERNEL(add_columns) (a, lda, b, k, s[0]);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (int i = 0; i < 4 * SUMS; i++)
 	{
 		FLOATS		sum = s[0][i / SUMS][i % SUMS];
@@ -217,11 +377,11 @@ KERNEL(keep_nearest) (const float *a, size_t lda, const float *a_norms, const fl
 	.at_most = KERNEL(at_most), \
 	.ip_4x4 = KERNEL(ip_4x4), \
 	.keep_nearest = KERNEL(keep_nearest), \
-	.unpack = KERNEL(unpack), \
+	.unpack = SHORT_KERNEL(unpack), \
 	.ip_rows = KERNEL(ip_rows), \
 	.ip_rows_i16 = KERNEL(ip_rows_i16), \
 	.add_scaled = KERNEL(add_scaled), \
 	.levels = KERNEL(levels), \
-	.f16_store = grn_avx2_f16_store, \
-	.f16_load = grn_avx2_f16_load, \
-	.u8_store = grn_avx2_u8_store
+	.f16_store = SHORT_KERNEL(f16_store), \
+	.f16_load = SHORT_KERNEL(f16_load), \
+	.u8_store = SHORT_KERNEL(u8_store)

@@ -17,10 +17,13 @@ extern const GrnDistTable grn_dist_avx2;
 extern const GrnDistTable grn_dist_avx512;
 extern const GrnDistTable grn_dist_vnni;
 
-/* Kernels of grn_dist_avx2 that the wider tables use, too. */
+/* Kernels for AVX2 that the wider tables use, too (dist_short_impl.h). */
 extern void grn_avx2_f16_store(const float *x, size_t n, void *out);
 extern void grn_avx2_f16_load(const void *x, size_t n, float *out);
 extern void grn_avx2_u8_store(const float *x, size_t n, void *out);
+extern void grn_avx2_unpack(const uint8_t *code, size_t n, uint32_t bits, float middle, float step, float *out);
+extern float grn_avx2_pair_l2_f16(const void *a, const void *b, float ratio, size_t n);
+extern float grn_avx2_pair_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n);
 
 static inline AVX2 float
 sum_256(__m256 v)

@@ -5,10 +5,9 @@
 
 #include <string.h>
 
+#include "space/kernels/dist_impl.h"
 #if defined(__x86_64__)
 #include "space/kernels/dist_x86.h"
-#elif defined(__aarch64__)
-#include <arm_neon.h>
 #endif
 
 #define LANES 16				/* sums side by side, as in the wide versions */
@@ -115,79 +114,6 @@ static const GrnPairTable plain_pairs = {.l2_f16 = plain_l2_f16, .l2_u8 = plain_
 
 #if defined(__x86_64__)
 
-static inline AVX2 __m256
-load_256(const uint8_t *x)
-{
-	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) x));
-}
-
-static inline AVX2 __m256
-square_256(__m256 sum, const uint8_t *a, const uint8_t *b, __m256 ratio)
-{
-	__m256		d = _mm256_fnmadd_ps(ratio, load_256(b), load_256(a));
-
-	return _mm256_fmadd_ps(d, d, sum);
-}
-
-/* Two accumulators are enough, because the conversions take more time than the additions. */
-static AVX2 float
-avx2_l2_f16(const void *av, const void *bv, float ratio, size_t n)
-{
-	const uint8_t *a = av;
-	const uint8_t *b = bv;
-	const __m256 r = _mm256_set1_ps(ratio);
-	__m256		s0 = _mm256_setzero_ps();
-	__m256		s1 = s0;
-	size_t		i = 0;
-
-	for (; i + 16 <= n; i += 16)
-	{
-		s0 = square_256(s0, a + 2 * i, b + 2 * i, r);
-		s1 = square_256(s1, a + 2 * i + 16, b + 2 * i + 16, r);
-	}
-	for (; i < n; i += 8)
-	{
-		uint8_t		at[16] = {0};
-		uint8_t		bt[16] = {0};
-		size_t		len = n - i < 8 ? n - i : 8;
-
-		memcpy(at, a + 2 * i, 2 * len);
-		memcpy(bt, b + 2 * i, 2 * len);
-		s0 = square_256(s0, at, bt, r);
-	}
-	return sum_256(_mm256_add_ps(s0, s1));
-}
-
-static inline AVX2 __m256
-bytes_256(const uint8_t *x)
-{
-	return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *) x)));
-}
-
-static AVX2 float
-avx2_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n)
-{
-	const __m256 r = _mm256_set1_ps(ratio);
-	const __m256 o = _mm256_set1_ps(offset);
-	__m256		sum = _mm256_setzero_ps();
-	float		rest = 0;
-	size_t		i = 0;
-
-	for (; i + 8 <= n; i += 8)
-	{
-		__m256		d = _mm256_fnmadd_ps(r, bytes_256(b + i), _mm256_add_ps(bytes_256(a + i), o));
-
-		sum = _mm256_fmadd_ps(d, d, sum);
-	}
-	for (; i < n; i++)
-	{
-		float		d = ((float) a[i] + offset) - ratio * (float) b[i];
-
-		rest += d * d;
-	}
-	return sum_256(sum) + rest;
-}
-
 /* Every processor with AVX2 has POPCNT. */
 static __attribute__((target("popcnt")))
 uint32_t
@@ -203,7 +129,7 @@ popcnt_common(const void *a, const void *b, size_t bytes)
 	return count_words(a, b, bytes, true);
 }
 
-static const GrnPairTable avx2_pairs = {.l2_f16 = avx2_l2_f16, .l2_u8 = avx2_l2_u8, .differ = popcnt_differ,
+static const GrnPairTable avx2_pairs = {.l2_f16 = grn_avx2_pair_l2_f16, .l2_u8 = grn_avx2_pair_l2_u8, .differ = popcnt_differ,
 	.common = popcnt_common};
 
 #define VPOPCNT __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx2")))
@@ -237,85 +163,12 @@ vpopcnt_common(const void *a, const void *b, size_t bytes)
 	return count_512(a, b, bytes, true);
 }
 
-/* Other kernels for AVX-512 take as long as for AVX2: conversions take most of the time. */
-static const GrnPairTable vpopcnt_pairs = {.l2_f16 = avx2_l2_f16, .l2_u8 = avx2_l2_u8, .differ = vpopcnt_differ,
+static const GrnPairTable vpopcnt_pairs = {.l2_f16 = grn_avx2_pair_l2_f16, .l2_u8 = grn_avx2_pair_l2_u8, .differ = vpopcnt_differ,
 	.common = vpopcnt_common};
 
 #elif defined(__aarch64__)
 
-static inline float32x4_t
-load_neon(const uint8_t *x)
-{
-	return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(x)));
-}
-
-static inline float32x4_t
-square_neon(float32x4_t sum, const uint8_t *a, const uint8_t *b, float32x4_t ratio)
-{
-	float32x4_t d = vfmsq_f32(load_neon(a), ratio, load_neon(b));
-
-	return vfmaq_f32(sum, d, d);
-}
-
-static float
-neon_l2_f16(const void *av, const void *bv, float ratio, size_t n)
-{
-	const uint8_t *a = av;
-	const uint8_t *b = bv;
-	const float32x4_t r = vdupq_n_f32(ratio);
-	float32x4_t s0 = vdupq_n_f32(0);
-	float32x4_t s1 = s0;
-	size_t		i = 0;
-
-	for (; i + 8 <= n; i += 8)
-	{
-		s0 = square_neon(s0, a + 2 * i, b + 2 * i, r);
-		s1 = square_neon(s1, a + 2 * i + 8, b + 2 * i + 8, r);
-	}
-	for (; i < n; i += 4)
-	{
-		uint8_t		at[8] = {0};
-		uint8_t		bt[8] = {0};
-		size_t		len = n - i < 4 ? n - i : 4;
-
-		memcpy(at, a + 2 * i, 2 * len);
-		memcpy(bt, b + 2 * i, 2 * len);
-		s0 = square_neon(s0, at, bt, r);
-	}
-	return vaddvq_f32(vaddq_f32(s0, s1));
-}
-
-static float
-neon_l2_u8(const uint8_t *a, const uint8_t *b, float ratio, float offset, size_t n)
-{
-	const float32x4_t r = vdupq_n_f32(ratio);
-	const float32x4_t o = vdupq_n_f32(offset);
-	float32x4_t sums[2] = {vdupq_n_f32(0), vdupq_n_f32(0)};
-	float		rest = 0;
-	size_t		i = 0;
-
-	for (; i + 8 <= n; i += 8)
-	{
-		uint16x8_t	x = vmovl_u8(vld1_u8(a + i));
-		uint16x8_t	y = vmovl_u8(vld1_u8(b + i));
-		float32x4_t d0 = vfmsq_f32(vaddq_f32(vcvtq_f32_u32(vmovl_u16(vget_low_u16(x))), o), r,
-								   vcvtq_f32_u32(vmovl_u16(vget_low_u16(y))));
-		float32x4_t d1 = vfmsq_f32(vaddq_f32(vcvtq_f32_u32(vmovl_u16(vget_high_u16(x))), o), r,
-								   vcvtq_f32_u32(vmovl_u16(vget_high_u16(y))));
-
-		sums[0] = vfmaq_f32(sums[0], d0, d0);
-		sums[1] = vfmaq_f32(sums[1], d1, d1);
-	}
-	for (; i < n; i++)
-	{
-		float		d = ((float) a[i] + offset) - ratio * (float) b[i];
-
-		rest += d * d;
-	}
-	return vaddvq_f32(vaddq_f32(sums[0], sums[1])) + rest;
-}
-
-static const GrnPairTable neon_pairs = {.l2_f16 = neon_l2_f16, .l2_u8 = neon_l2_u8, .differ = plain_differ,
+static const GrnPairTable neon_pairs = {.l2_f16 = grn_neon_pair_l2_f16, .l2_u8 = grn_neon_pair_l2_u8, .differ = plain_differ,
 	.common = plain_common};
 
 #endif
