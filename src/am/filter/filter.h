@@ -232,14 +232,13 @@ typedef struct GrnndSampleHeader
 
 StaticAssertDecl(sizeof(GrnndSampleHeader) == 8, "GrnndSampleHeader is on disk");
 
-/* A copy of the sample, or of some of its rows. */
+/* Copies of rows of the sample. */
 typedef struct GrnndSample
 {
 	uint32		count;
 	uint32		ids[GRNND_SAMPLE_ROWS];
 	GrnFactor	factors[GRNND_SAMPLE_ROWS];
 	uint8	   *codes;			/* [count][code_bytes] */
-	uint8	   *sigs;			/* [count][sig_bytes] */
 } GrnndSample;
 
 /* Number of pages of a sample.  0 without signatures, because only filters use the sample. */
@@ -260,22 +259,10 @@ extern GrnndSample *grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter
 extern void grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id,
 							   const GrnRecord *rec);
 
-/* ---- a new sample, drawn while a vacuum reads all nodes ---- */
-
-typedef struct GrnndDraw
-{
-	const GrnLayout *layout;
-	uint64		seen;			/* number of nodes */
-	GrnndSample *sample;		/* room for all rows; NULL: the index has no sample */
-} GrnndDraw;
-
-extern void grnnd_draw_begin(GrnndDraw *d, const GrnLayout *layout);
-/* Draws: a node may replace a node drawn before. */
-extern void grnnd_draw(GrnndDraw *d, uint32 id, const GrnRecord *rec);
-/* Replaces the old sample by the new one. */
-extern void grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix);
-
-/* Copies codes from the records of the sample's nodes, after a fit has given the index codes. */
-extern void grnnd_encode_sample(Relation index, const GrnndIndex *ix);
+/*
+ * Draws a new sample among all nodes: after a vacuum has freed nodes, and after a fit has given
+ * records codes.
+ */
+extern void grnnd_renew_sample(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy);
 
 #endif							/* GRNND_FILTER_H */

@@ -3,8 +3,8 @@
  *
  * The pages have room for GRNND_SAMPLE_ROWS rows.  A build fills all pages evenly.  An insert
  * replaces a row with the probability that keeps the sample uniform (reservoir sampling).  A
- * vacuum that frees nodes draws a new sample while it reads the nodes.  A node's signature never
- * changes, so no other operation changes the sample.
+ * vacuum that frees nodes draws a new sample, and so does a fit that gives records codes.  A node's
+ * signature never changes, so no other operation changes the sample.
  */
 #include "am/filter/filter.h"
 
@@ -14,6 +14,7 @@
 #include "utils/rel.h"
 
 #include "am/index/index.h"
+#include "store/prune.h"
 
 /* Bytes of a row on a page. */
 static uint32
@@ -106,37 +107,17 @@ read_page(Relation index, const GrnndIndex *ix, uint32 i, int lockmode)
 
 /* ---- reading ---- */
 
-static GrnndSample *
-new_sample(const GrnLayout *l, bool sigs)
-{
-	GrnndSample *sample = palloc(sizeof(GrnndSample));
-
-	sample->count = 0;
-	sample->codes = palloc(GRNND_SAMPLE_ROWS * l->code_bytes + 1);
-	sample->sigs = sigs ? palloc(GRNND_SAMPLE_ROWS * l->sig_bytes) : NULL;
-	return sample;
-}
-
-static void
-set_row(const GrnLayout *l, GrnndSample *sample, uint32 i, const GrnEdge *row)
-{
-	sample->ids[i] = row->id;
-	sample->factors[i] = row->factor;
-	if (l->code_bytes > 0)
-		memcpy(sample->codes + (Size) i * l->code_bytes, row->code, l->code_bytes);
-	if (sample->sigs != NULL)
-		memcpy(sample->sigs + (Size) i * l->sig_bytes, row->sig, l->sig_bytes);
-}
-
 GrnndSample *
 grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share)
 {
 	const GrnndIndex *ix = store->ix;
 	const GrnLayout *l = &ix->layout;
-	GrnndSample *sample = new_sample(l, false);
+	GrnndSample *sample = palloc(sizeof(GrnndSample));
 	uint32		bytes = row_bytes(l);
 	uint32		seen = 0;
 
+	sample->count = 0;
+	sample->codes = palloc(GRNND_SAMPLE_ROWS * l->code_bytes + 1);
 	for (uint32 i = 0; i < ix->meta.sample_pages && sample->count < GRNND_ENOUGH_ROWS; i++)
 	{
 		Buffer		buffer = grnnd_store_read(store, ix->meta.sample_block + i, GRNND_SAMPLE);
@@ -154,8 +135,11 @@ grnnd_pick_sample(GrnndStore *store, const GrnFilter *filter, double *share)
 			if (!grn_sig_passes(filter, sig))
 				continue;
 			row = get_row(l, page, j);
-			if (row.id < GRN_MAX_NODES)
-				set_row(l, sample, sample->count++, &row);
+			if (row.id >= GRN_MAX_NODES)
+				continue;
+			sample->ids[sample->count] = row.id;
+			sample->factors[sample->count] = row.factor;
+			memcpy(sample->codes + (Size) sample->count++ * l->code_bytes, row.code, l->code_bytes);
 		}
 		seen += rows;
 		UnlockReleaseBuffer(buffer);
@@ -193,108 +177,59 @@ grnnd_offer_sample(Relation index, const GrnndIndex *ix, uint32 id, const GrnRec
 
 /* ---- a new sample ---- */
 
-void
-grnnd_draw_begin(GrnndDraw *d, const GrnLayout *layout)
-{
-	d->layout = layout;
-	d->seen = 0;
-	d->sample = layout->sig_bytes > 0 ? new_sample(layout, true) : NULL;
-}
-
-void
-grnnd_draw(GrnndDraw *d, uint32 id, const GrnRecord *rec)
-{
-	GrnEdge		row;
-	uint64		at = d->seen++;
-
-	if (d->sample == NULL)
-		return;
-	row = grn_own_edge(d->layout, rec, id);
-	if (at >= GRNND_SAMPLE_ROWS)
-		at = pg_prng_uint64_range(&pg_global_prng_state, 0, at);
-	else
-		d->sample->count++;
-	if (at < GRNND_SAMPLE_ROWS)
-		set_row(d->layout, d->sample, (uint32) at, &row);
-}
-
-void
-grnnd_draw_end(GrnndDraw *d, Relation index, const GrnndIndex *ix)
-{
-	const GrnLayout *l = &ix->layout;
-	const GrnndSample *s = d->sample;
-
-	for (uint32 i = 0; i < ix->meta.sample_pages && s != NULL; i++)
-	{
-		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_EXCLUSIVE);
-		GenericXLogState *xlog = GenericXLogStart(index);
-		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-
-		memset(GrnndPagePayload(page), 0, GRNND_PAYLOAD);
-		/* distribute consecutive nodes over all pages, so that each page is a random sample */
-		for (uint32 at = i; at < s->count; at += ix->meta.sample_pages)
-		{
-			GrnEdge		row = {.id = s->ids[at], .factor = s->factors[at],
-				.code = s->codes + (Size) at * l->code_bytes,
-				.sig = s->sigs + (Size) at * l->sig_bytes};
-
-			if (!grnnd_sample_append(l, page, &row))
-				break;
-		}
-		GenericXLogFinish(xlog);
-		UnlockReleaseBuffer(buffer);
-	}
-}
-
-/* ---- codes ---- */
-
 /*
- * Copies the code of a node's record to row j of page i, unless the row has another node by now.
+ * Random ids that are drawn for each row of a new sample.  An index of which few records are nodes
+ * gets a smaller sample: with half and twice the sample is full if a quarter and a sixteenth of the
+ * records are nodes.
  */
-static void
-encode_row(Relation index, const GrnndIndex *ix, uint32 i, uint32 j, uint32 id, uint8 *code)
+#define DRAWS_PER_ROW 8
+
+typedef struct Drawing
 {
-	const GrnLayout *l = &ix->layout;
-	GrnFactor	factor;
-	Buffer		buffer;
+	const GrnLayout *layout;
+	Page		page;
+	uint32		n;
+	uint32		ids[GRNND_SAMPLE_ROWS]; /* [n] the rows so far, and the id that is looked at */
+} Drawing;
 
-	/* hold no lock on the sample while reading a record */
-	if (id >= grnnd_id_limit(index, ix) ||
-		!grnnd_copy_own_code(index, ix, id, NULL, code, &factor))
-		return;
-	buffer = read_page(index, ix, i, BUFFER_LOCK_EXCLUSIVE);
-	if (j < *rows_on(BufferGetPage(buffer)) &&
-		get_row(l, BufferGetPage(buffer), j).id == id)
-	{
-		GenericXLogState *xlog = GenericXLogStart(index);
-		Page		page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-		char	   *at = row_at(l, page, j) + sizeof(uint32);
+/* A GrnVisitFn */
+static void
+take_node(void *arg, const GrnRecord *rec, const void *vec)
+{
+	Drawing    *d = arg;
+	GrnEdge		row = grn_own_edge(d->layout, rec, d->ids[d->n]);
 
-		memcpy(at, &factor, sizeof(factor));
-		memcpy(at + sizeof(factor), code, l->code_bytes);
-		GenericXLogFinish(xlog);
-	}
-	UnlockReleaseBuffer(buffer);
+	d->n += rec->state == GRN_NODE && grnnd_sample_append(d->layout, d->page, &row);
 }
 
 void
-grnnd_encode_sample(Relation index, const GrnndIndex *ix)
+grnnd_renew_sample(Relation index, const GrnndIndex *ix, BufferAccessStrategy strategy)
 {
-	uint8	   *code = palloc(ix->layout.code_bytes + 1);
-	uint32	   *ids = palloc(rows_per_page(&ix->layout) * sizeof(uint32));
+	Drawing		d = {.layout = &ix->layout, .page = palloc(BLCKSZ)};
+	uint32		draws = GRNND_SAMPLE_ROWS * DRAWS_PER_ROW;
+	GrnndStore	store;
 
-	for (uint32 i = 0; i < ix->meta.sample_pages; i++)
+	grnnd_store_init(&store, index, ix, CurrentMemoryContext);
+	store.strategy = strategy;
+	for (uint32 i = 0; i < ix->meta.sample_pages && store.id_limit > 0; i++)
 	{
-		Buffer		buffer = read_page(index, ix, i, BUFFER_LOCK_SHARE);
-		Page		page = BufferGetPage(buffer);
-		uint32		count = *rows_on(page);
+		GenericXLogState *xlog;
+		Buffer		buffer;
 
-		for (uint32 j = 0; j < count; j++)
-			ids[j] = get_row(&ix->layout, page, j).id;
+		/* no lock on the sample while records are read */
+		grnnd_delay_point();
+		grnnd_page_init(d.page, GRNND_SAMPLE);
+		for (; draws > 0 && d.n < GRNND_SAMPLE_ROWS && *rows_on(d.page) < rows_per_page(d.layout); draws--)
+		{
+			d.ids[d.n] = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, store.id_limit - 1);
+			if (grn_find_id(d.ids, d.n, d.ids[d.n]) < 0)
+				store.base.visit(&store.base, d.ids[d.n], take_node, &d);
+		}
+		buffer = read_page(index, ix, i, BUFFER_LOCK_EXCLUSIVE);
+		xlog = GenericXLogStart(index);
+		memcpy(GrnndPagePayload(GenericXLogRegisterBuffer(xlog, buffer, 0)), GrnndPagePayload(d.page), GRNND_PAYLOAD);
+		GenericXLogFinish(xlog);
 		UnlockReleaseBuffer(buffer);
-		for (uint32 j = 0; j < count; j++)
-			encode_row(index, ix, i, j, ids[j], code);
 	}
-	pfree(ids);
-	pfree(code);
+	pfree(d.page);
 }

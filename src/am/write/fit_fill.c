@@ -166,5 +166,5 @@ grnnd_fit_fill(Fit *f)
 		set_entry_codes(f);
 	}
 	grnnd_enter_longest(f->index, &f->ix, &f->longest, NULL);
-	grnnd_encode_sample(f->index, &f->ix);
+	grnnd_renew_sample(f->index, &f->ix, NULL);
 }

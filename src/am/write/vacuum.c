@@ -186,7 +186,6 @@ tally_record(GrnndVacuum *v, const GrnRecord *rec, uint32 id, uint32 left)
 				break;
 			}
 			grnnd_set_add(&v->live, id);
-			grnnd_draw(&v->draw, id, rec);
 			grnnd_reach_note(&v->reach, id, grn_rec_ids(&v->ix->layout, rec), rec->count);
 			if (rec->next != GRN_INVALID_ID)
 			{
@@ -469,7 +468,6 @@ run_vacuum(GrnndVacuum *v)
 	grnnd_set_init(&v->dirty, v->limit / l->per_page + 1);
 	grnnd_set_init(&v->crowded, v->dirty.limit);
 	grnnd_set_init(&v->listed, v->dirty.limit);
-	grnnd_draw_begin(&v->draw, l);
 	grnnd_set_init(&v->chained, v->limit);
 	grnnd_set_init(&v->changed, grnnd_keeps_lists(&v->ix->meta) ? v->limit : 0);
 	sets = 5 * grnnd_set_bytes(v->limit) + 3 * grnnd_set_bytes(v->dirty.limit) +
@@ -532,7 +530,7 @@ run_vacuum(GrnndVacuum *v)
 	MemoryContextDelete(MemoryContextSwitchTo(old));
 	grnnd_test_point("vacuum-repaired");
 	if (v->dead.count > 0)
-		grnnd_draw_end(&v->draw, v->index, v->ix);
+		grnnd_renew_sample(v->index, v->ix, v->strategy);
 	if (v->reach.room > 0)
 		pfree(v->reach.lists);	/* vacuum_lists.c needs the memory */
 	if (v->dead.count > 0 || v->has_empty_list || v->changed.count > 0)

@@ -31,7 +31,6 @@ typedef struct GrnndVacuum
 	GrnndSet	listed;			/* pages with records of lists */
 	bool		has_empty_list; /* an earlier vacuum left empty records of lists, or a fit left
 								 * garbage */
-	GrnndDraw	draw;			/* random live nodes */
 	struct
 	{
 		Size		limit;		/* bytes for `reach`, then for vacuum_lists.c */
