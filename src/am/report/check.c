@@ -2,10 +2,9 @@
  * check.c - grnnd_check(): checks every property that an index must have, and returns one row for
  * each violation.
  *
- * The first pass over the pages stores a mark of four bytes for each record.  The second pass
- * compares edges and chains with the marks.  If the marks take more than a third of
- * maintenance_work_mem, there is a second pass for each range of ids that fits.  check_tids.c
- * compares heap TIDs with each other and with the table.
+ * The first pass over the pages stores a mark of four bytes for each record, whatever the memory.
+ * The second pass compares edges and chains with the marks.  check_tids.c compares heap TIDs with
+ * each other and with the table.
  *
  * Inserts, vacuum and fits are locked out during a check, because a change between the passes
  * would look like damage.  The check takes locks of the index itself (lock.c), and on the table
@@ -50,7 +49,6 @@
 
 /* A mark: the part of a record that the second pass needs. */
 #define MARK_STATE 7			/* the bits of GrnState */
-#define LEAST_MARKS 4096		/* at least this number of marks, whatever the memory */
 
 PG_FUNCTION_INFO_V1(grnnd_check);
 
@@ -162,19 +160,6 @@ mark_of(const IndexCheck *c, const GrnRecord *rec)
 	return make_mark(vertex ? hash_edge(c, &own) : 0, (GrnState) rec->state);
 }
 
-static bool
-has_mark(const IndexCheck *c, uint32 id)
-{
-	return id >= c->first_mark && id - c->first_mark < c->nmarks;
-}
-
-static void
-set_mark(IndexCheck *c, const GrnRecord *rec, uint32 id)
-{
-	if (has_mark(c, id))
-		c->marks[id - c->first_mark] = mark_of(c, rec);
-}
-
 /* ---- first pass ---- */
 
 static void
@@ -211,7 +196,7 @@ check_record(IndexCheck *c, const GrnRecord *rec, uint32 id, const void *vec)
 		grnnd_set_add(&c->damaged, id);
 		return;
 	}
-	set_mark(c, rec, id);
+	c->marks[id] = mark_of(c, rec);
 	if (rec->state == GRN_NODE || rec->state == GRN_DEAD)
 	{
 		for (uint32 i = 1; i < rec->count; i++)
@@ -299,26 +284,6 @@ first_pass(IndexCheck *c, char *page)
 
 /* ---- second pass ---- */
 
-/* Marks the records from id `first` on, as many as the marks hold. */
-static void
-mark_range(IndexCheck *c, uint32 first, char *page)
-{
-	const GrnLayout *l = &c->ix->layout;
-
-	c->first_mark = first;
-	memset(c->marks, 0, (Size) c->nmarks * sizeof(uint32));
-	for (; first < c->limit && has_mark(c, first); first += l->per_page)
-	{
-		if (grnnd_set_has(&c->damaged, first) && l->per_page == 1)
-			continue;
-		if (!grnnd_copy_page(c, grnnd_node_block(c->ix, first), GRNND_NODES, page))
-			continue;
-		for (uint32 i = 0; i < l->per_page; i++)
-			if (!grnnd_set_has(&c->damaged, first + i))
-				set_mark(c, grnnd_page_record(page, c->ix, i), first + i);
-	}
-}
-
 /*
  * Does the signature let every filter pass?  An insert that links a dead node to its new node uses
  * such a signature, because the insert does not read the dead node's signature.
@@ -344,9 +309,10 @@ check_edges(IndexCheck *c, const GrnRecord *rec, uint32 id)
 		uint32		mark;
 		GrnState	state;
 
-		if (!has_mark(c, y))
+		/* replay on a standby may have changed the record since the first pass */
+		if (y >= c->limit)
 			continue;
-		mark = c->marks[y - c->first_mark];
+		mark = c->marks[y];
 		state = (GrnState) (mark & MARK_STATE);
 		if (state == GRN_FREE)
 			grnnd_report_record(c, id, "edge to a free record,", y);
@@ -366,21 +332,10 @@ check_edges(IndexCheck *c, const GrnRecord *rec, uint32 id)
 const GrnRecord *
 grnnd_chain_record(IndexCheck *c, uint32 id)
 {
-	BlockNumber block = grnnd_node_block(c->ix, id);
-	const GrnRecord *rec;
-
 	if (grnnd_set_has(&c->damaged, id) || !grnnd_set_has(&c->chains, id))
 		return NULL;
-	if (block != c->chain_block)
-	{
-		c->chain_block = InvalidBlockNumber;
-		if (!grnnd_copy_page(c, block, GRNND_NODES, c->chain_page))
-			return NULL;
-		c->chain_block = block;
-	}
-	rec = grnnd_page_record(c->chain_page, c->ix, grn_node_slot(&c->ix->layout, id));
 	/* replay on a standby may have changed the record */
-	return rec->state == GRN_TIDS ? rec : NULL;
+	return grnnd_copy_record(c->index, c->ix, id, c->record, c->strategy) == GRN_TIDS ? c->record : NULL;
 }
 
 static void
@@ -407,9 +362,9 @@ check_chain(IndexCheck *c, uint32 head, const GrnRecord *rec)
 	}
 }
 
-/* Checks all edges to marked records.  Also checks all chains if `chains` is set. */
+/* Checks all edges and all chains. */
 static void
-second_pass(IndexCheck *c, char *page, bool chains)
+second_pass(IndexCheck *c, char *page)
 {
 	const GrnLayout *l = &c->ix->layout;
 
@@ -430,8 +385,7 @@ second_pass(IndexCheck *c, char *page, bool chains)
 			if (rec->state != GRN_NODE || grnnd_set_has(&c->damaged, id))
 				continue;
 			check_edges(c, rec, id);
-			if (chains)
-				check_chain(c, id, rec);
+			check_chain(c, id, rec);
 		}
 	}
 }
@@ -482,14 +436,13 @@ check_entries(IndexCheck *c, char *page)
 	}
 }
 
-/* Divides maintenance_work_mem, less the sets, into thirds for marks, lists and the sort. */
+/* Divides maintenance_work_mem, less marks and sets, into halves for lists and the sort. */
 static void
 divide_memory(IndexCheck *c)
 {
-	const GrnLayout *l = &c->ix->layout;
-	Size		sets = 6 * grnnd_set_bytes(c->limit);
+	Size		fixed = 6 * grnnd_set_bytes(c->limit) + (Size) c->limit * sizeof(uint32);
 	Size		memory = grnnd_maintenance_memory();
-	Size		third = (memory > sets ? memory - sets : 0) / 3;
+	Size		half = (memory > fixed ? memory - fixed : 0) / 2;
 
 	grnnd_set_init(&c->chains, c->limit);
 	grnnd_set_init(&c->chained, c->limit);
@@ -497,14 +450,10 @@ divide_memory(IndexCheck *c)
 	grnnd_set_init(&c->reported, c->limit);
 	grnnd_set_init(&c->damaged, c->limit);
 
-	/* round up to whole pages */
-	c->nmarks = (uint32) Min(Max(third / sizeof(uint32), LEAST_MARKS), c->limit);
-	c->nmarks = Max((c->nmarks + l->per_page - 1) / l->per_page * l->per_page, 1);
-	c->marks = palloc_extended((Size) c->nmarks * sizeof(uint32),
-							   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	c->marks = palloc_extended(Max((Size) c->limit, 1) * sizeof(uint32), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
-	grnnd_begin_tids(c, third);
-	grnnd_reach_init(&c->reach, c->index, c->ix, c->limit, third, c->strategy);
+	grnnd_begin_tids(c, half);
+	grnnd_reach_init(&c->reach, c->index, c->ix, c->limit, half, c->strategy);
 	c->reach.without = &c->damaged;
 }
 
@@ -522,8 +471,7 @@ check_index(IndexCheck *c, bool heapallindexed)
 	c->limit = grnnd_id_limit(c->index, c->ix);
 	c->strategy = GetAccessStrategy(BAS_BULKREAD);
 	c->heap_blocks = RelationGetNumberOfBlocks(c->heap);
-	c->chain_page = palloc(BLCKSZ);
-	c->chain_block = InvalidBlockNumber;
+	c->record = palloc(grnnd_copy_bytes(c->ix));
 	c->tail_page = palloc(BLCKSZ);
 	c->spanning = palloc(c->ix->layout.vec_bytes);
 	if (heapallindexed)
@@ -536,12 +484,7 @@ check_index(IndexCheck *c, bool heapallindexed)
 		(void) grnnd_copy_page(c, c->ix->meta.codec_block + i, GRNND_CODEC, page);
 	first_pass(c, page);
 	check_entries(c, page);
-	second_pass(c, page, true);
-	while (c->limit - c->first_mark > c->nmarks)
-	{
-		mark_range(c, c->first_mark + c->nmarks, page);
-		second_pass(c, page, false);
-	}
+	second_pass(c, page);
 	grnnd_reach_run(&c->reach);
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	/* replay on a standby would change lists while they are read */
@@ -555,7 +498,7 @@ check_index(IndexCheck *c, bool heapallindexed)
 	c->slot = table_slot_create(c->heap, NULL);
 	grnnd_check_tids(c);
 	ereport(DEBUG1,
-			(errmsg_internal("grnnd check: ids %u, marks %u, memory %zu", c->limit, c->nmarks,
+			(errmsg_internal("grnnd check: ids %u, memory %zu", c->limit,
 							 MemoryContextMemAllocated(CurrentMemoryContext, true))));
 	if (c->own != NULL)
 		grnnd_own_end(c->own);

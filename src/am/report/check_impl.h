@@ -64,10 +64,7 @@ typedef struct IndexCheck
 	TupleTableSlot *slot;
 	BlockNumber heap_blocks;
 	uint32		limit;			/* upper bound of ids */
-	/* marks from id first_mark on: a record's state, a hash of code, factor and signature */
-	uint32	   *marks;			/* [nmarks] */
-	uint32		first_mark;
-	uint32		nmarks;
+	uint32	   *marks;			/* [limit] a record's state, a hash of code, factor and signature */
 	GrnndSet	chains;			/* ids of GRN_TIDS records */
 	GrnndSet	chained;		/* GRN_TIDS records found in a chain */
 	GrnndSet	unlisted;		/* records with a value whose list lacks the node */
@@ -76,8 +73,7 @@ typedef struct IndexCheck
 	GrnndReach	reach;
 	char	   *tail_page;
 	char	   *spanning;		/* buffer for an own vector of several pages */
-	char	   *chain_page;		/* a copy of block chain_block, if that is valid */
-	BlockNumber chain_block;
+	GrnRecord  *record;			/* of grnnd_chain_record() and check_own() */
 	/*
 	 * rows: (block << 16 | offset, id of the record with the TID, hash of the values beside the
 	 * TID, digest by GrnndOwn)
@@ -103,7 +99,7 @@ extern bool grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind
  * spanning record.  Returns NULL if they cannot be read, and without heapallindexed.
  */
 extern const void *grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id);
-/* A GRN_TIDS record, or NULL if the id is something else. */
+/* A GRN_TIDS record, valid until the next call, or NULL if the id is something else. */
 extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
 
 /* ---- check_tids.c ---- */

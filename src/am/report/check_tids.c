@@ -120,11 +120,9 @@ check_own(IndexCheck *c, uint32 id, uint64 tid)
 	/* unreadable records are reported already; check_chain() reports foreign chains */
 	if (id >= c->limit || grnnd_set_has(&c->damaged, id) || grnnd_set_has(&c->reported, id))
 		return;
-	c->chain_block = InvalidBlockNumber;
-	if (!grnnd_copy_page(c, grnnd_node_block(c->ix, id), GRNND_NODES, c->chain_page))
-		return;
-	rec = grnnd_page_record(c->chain_page, c->ix, grn_node_slot(&c->ix->layout, id));
-	if (rec->state != GRN_NODE || (vec = grnnd_own_vector(c, rec, id)) == NULL)
+	rec = c->record;
+	if (grnnd_copy_record(c->index, c->ix, id, c->record, c->strategy) != GRN_NODE ||
+		(vec = grnnd_own_vector(c, rec, id)) == NULL)
 		return;
 	if (fetch_row(c, tid) && !grnnd_own_matches(c->own, c->slot, vec, rec->error))
 	{
