@@ -5,52 +5,32 @@
 
 #include "access/generic_xlog.h"
 
-
-/* Copies the page's whole arrays [GRN_MAX_ENTRIES].  Returns the number of entries. */
-static uint32
-copy_entries(Relation index, const GrnndIndex *ix, Buffer buffer, uint32 *ids, GrnFactor *factors,
-			 uint8_t *codes)
-{
-	const char *payload = GrnndPagePayload(BufferGetPage(buffer));
-	uint32		count = ((const GrnndEntryHeader *) payload)->count;
-
-	if (count > GRN_MAX_ENTRIES)
-		grnnd_corrupt(index, ix->meta.entry_block, "too many entry points");
-	memcpy(ids, payload + GRNND_ENTRY_OFF_IDS, GRN_MAX_ENTRIES * sizeof(uint32));
-	memcpy(factors, payload + GRNND_ENTRY_OFF_FACTORS, GRN_MAX_ENTRIES * sizeof(GrnFactor));
-	memcpy(codes, payload + GRNND_ENTRY_OFF_CODES,
-		   GRN_MAX_ENTRIES * (Size) ix->layout.code_bytes);
-	return count;
-}
-
-uint32
-grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
-				   GrnFactor *factors, uint8_t *codes)
-{
-	Buffer		buffer = grnnd_read(index, ix->meta.entry_block,
-									BUFFER_LOCK_SHARE, GRNND_ENTRIES, NULL);
-	uint32		count = copy_entries(index, ix, buffer, ids, factors, codes);
-
-	UnlockReleaseBuffer(buffer);
-	return count;
-}
-
+/* Reads the entry page and locks it in this mode. */
 static GrnndEntries *
-alloc_entries(const GrnndIndex *ix)
+read_entries(Relation index, const GrnndIndex *ix, int lockmode)
 {
 	GrnndEntries *entries = palloc(sizeof(GrnndEntries));
+	Size		code_bytes = GRN_MAX_ENTRIES * (Size) ix->layout.code_bytes;
+	const char *payload;
 
-	entries->codes = palloc(Max(GRN_MAX_ENTRIES * (Size) ix->layout.code_bytes, 1));
+	entries->codes = palloc(Max(code_bytes, 1));
+	entries->buffer = grnnd_read(index, ix->meta.entry_block, lockmode, GRNND_ENTRIES, NULL);
+	payload = GrnndPagePayload(BufferGetPage(entries->buffer));
+	entries->count = ((const GrnndEntryHeader *) payload)->count;
+	if (entries->count > GRN_MAX_ENTRIES)
+		grnnd_corrupt(index, ix->meta.entry_block, "too many entry points");
+	memcpy(entries->ids, payload + GRNND_ENTRY_OFF_IDS, sizeof(entries->ids));
+	memcpy(entries->factors, payload + GRNND_ENTRY_OFF_FACTORS, sizeof(entries->factors));
+	memcpy(entries->codes, payload + GRNND_ENTRY_OFF_CODES, code_bytes);
 	return entries;
 }
 
 GrnndEntries *
 grnnd_get_entries(Relation index, const GrnndIndex *ix)
 {
-	GrnndEntries *entries = alloc_entries(ix);
+	GrnndEntries *entries = read_entries(index, ix, BUFFER_LOCK_SHARE);
 
-	entries->count = grnnd_read_entries(index, ix, entries->ids, entries->factors,
-										entries->codes);
+	UnlockReleaseBuffer(entries->buffer);
 	return entries;
 }
 
@@ -67,13 +47,7 @@ grnnd_stored_graph(Relation index, const GrnndIndex *ix, GrnStore *const *store)
 GrnndEntries *
 grnnd_lock_entries(Relation index, const GrnndIndex *ix)
 {
-	GrnndEntries *entries = alloc_entries(ix);
-
-	entries->buffer = grnnd_read(index, ix->meta.entry_block, BUFFER_LOCK_EXCLUSIVE,
-								 GRNND_ENTRIES, NULL);
-	entries->count = copy_entries(index, ix, entries->buffer, entries->ids, entries->factors,
-								  entries->codes);
-	return entries;
+	return read_entries(index, ix, BUFFER_LOCK_EXCLUSIVE);
 }
 
 void

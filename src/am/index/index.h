@@ -68,6 +68,11 @@ extern void grnnd_prefetch_blocks(Relation index, BlockNumber block, uint32 n);
 extern void grnnd_check_page(Relation index, Buffer buffer, GrnndPageKind kind);
 extern GRNND_NORETURN void grnnd_corrupt(Relation index, BlockNumber block,
 										 const char *what);
+/*
+ * Places the areas before the nodes in a metapage whose list_pages is set: entries, codec, center,
+ * books, sample, lists.  Returns the number of their blocks, with the metapage's.
+ */
+extern PGDLLEXPORT uint64 grnnd_place_areas(GrnndMeta *meta, const GrnLayout *l, bool centered);
 extern BlockNumber grnnd_node_block(const GrnndIndex *ix, uint32 id);
 extern GrnRecord *grnnd_page_record(Page page, const GrnndIndex *ix, uint32 slot);
 /* Upper bound of node ids, from the size of the relation. */
@@ -117,10 +122,6 @@ extern uint32 grnnd_queried_crc(const GrnndQueried *queried);
 extern void grnnd_read_notes(Page page, GrnndNotes *notes);
 
 /* entries.c: reads and changes the entry page. */
-
-/* Copies the entry page into arrays of GRN_MAX_ENTRIES.  Returns the number of entries. */
-extern uint32 grnnd_read_entries(Relation index, const GrnndIndex *ix, uint32 *ids,
-								 GrnFactor *factors, uint8_t *codes);
 
 typedef struct GrnndEntries
 {

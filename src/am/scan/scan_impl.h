@@ -367,12 +367,12 @@ extern void grnnd_note_scan(IndexScanDesc scan);
 struct ExplainState;
 /* Shows the work of all scans of a plan node of ours. */
 extern void grnnd_explain_scan(const IndexScanState *node, struct ExplainState *es);
+struct GrnndEntries;
 /*
  * Removes the node of an excluded row from the scan's searches (grnnd_exclude_row()).  params: of
- * the coming search; ids, codes, factors: the entry points [count].
+ * the coming search.
  */
-extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids,
-							   const uint8_t *codes, const GrnFactor *factors, uint32 count,
+extern void grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const struct GrnndEntries *entries,
 							   const ItemPointerData *tid);
 
 /* ---- scan_filter.c ---- */

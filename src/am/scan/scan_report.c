@@ -147,8 +147,8 @@ grnnd_excluded_row(Oid index)
  * other rows, or if the search does not find the node.
  */
 void
-grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *ids, const uint8_t *codes,
-				   const GrnFactor *factors, uint32 count, const ItemPointerData *tid)
+grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const GrnndEntries *entries,
+				   const ItemPointerData *tid)
 {
 	GrnSearchParams plain = *params;
 	uint64		pages = so->store.pages;
@@ -159,7 +159,7 @@ grnnd_exclude_node(GrnndScan *so, const GrnSearchParams *params, const uint32 *i
 	plain.filter = NULL;
 	so->store.base.absent = NULL;
 	s = grn_search_begin(&plain, &so->store.base, so->query.q);
-	grn_search_entries(s, ids, codes, factors, count);
+	grn_search_entries(s, entries->ids, entries->codes, entries->factors, entries->count);
 	n = grn_search_run(s);
 	for (uint32 i = 0; i < n; i++)
 	{

@@ -76,9 +76,6 @@ grnnd_begin_search(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	const GrnndIndex *ix = so->ix;
-	uint32		ids[GRN_MAX_ENTRIES];
-	GrnFactor	factors[GRN_MAX_ENTRIES];
-	uint8_t		codes[GRN_MAX_ENTRIES * GRN_MAX_CODE_DIMS / 2];
 	GrnSearchParams params = {
 		.layout = &ix->layout,
 		.codec = &ix->codec,
@@ -97,12 +94,12 @@ grnnd_begin_search(IndexScanDesc scan)
 		.share = so->set.share,
 		.filter = so->filter != NULL ? &so->filter->base : NULL
 	};
-	uint32		count = grnnd_read_entries(scan->indexRelation, ix, ids, factors, codes);
+	const GrnndEntries *entries = grnnd_get_entries(scan->indexRelation, ix);
 	const ItemPointerData *excluded = grnnd_excluded_row(RelationGetRelid(scan->indexRelation));
 
 	so->store.pages++;
 	grnnd_test_point("scan-entries");
-	if (count == 0)
+	if (entries->count == 0)
 	{
 		/* no node is read, so the entry page must tell whether vacuum has removed rows */
 		Buffer		buffer = grnnd_read(scan->indexRelation, ix->meta.entry_block,
@@ -114,13 +111,13 @@ grnnd_begin_search(IndexScanDesc scan)
 		return;
 	}
 	if (excluded != NULL)
-		grnnd_exclude_node(so, &params, ids, codes, factors, count, excluded);
+		grnnd_exclude_node(so, &params, entries, excluded);
 	if (!grnnd_reads_all(so))
 		so->search.run = grnnd_begin_way(scan, &params, most_visits(so));
 	if (so->search.run == NULL)
 		grnnd_begin_rest(scan);
 	else if (so->search.way != GRNND_WAY_LIST)
-		grn_search_entries(so->search.run, ids, codes, factors, count);
+		grn_search_entries(so->search.run, entries->ids, entries->codes, entries->factors, entries->count);
 }
 
 void
