@@ -74,6 +74,17 @@ grnnd_fit_due(const GrnndMeta *meta, uint32 id)
 	return codes_due(meta, id) || grnnd_lists_due(meta, id);
 }
 
+/* Ends the fit with an error that a later attempt makes good. */
+static GRNND_NORETURN void
+postpone(Relation index, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("postponing the fit of codes of index \"%s\", because another session %s",
+					RelationGetRelationName(index), why),
+			 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
+}
+
 void
 grnnd_fit_check_interrupts(const Fit *f)
 {
@@ -81,24 +92,12 @@ grnnd_fit_check_interrupts(const Fit *f)
 	if (f->heap == NULL)
 		return;
 	if (grnnd_database_is_wanted())
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("postponing the fit of codes of index \"%s\", because another session waits for a lock on the database",
-						RelationGetRelationName(f->index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
+		postpone(f->index, "waits for a lock on the database");
 	if (LockHasWaitersRelation(f->heap, ShareUpdateExclusiveLock) ||
 		LockHasWaitersRelation(f->index, ShareUpdateExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("postponing the fit of codes of index \"%s\", because another session waits for a lock on its table",
-						RelationGetRelationName(f->index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
+		postpone(f->index, "waits for a lock on its table");
 	if (grnnd_lock_is_wanted(f->index, GRNND_UPKEEP_LOCK, ExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("postponing the fit of codes of index \"%s\", because another session waits to check or fit the index",
-						RelationGetRelationName(f->index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
+		postpone(f->index, "waits to check or fit the index");
 }
 
 /* ---- the codec ---- */
@@ -386,11 +385,7 @@ grnnd_fit_codes(Relation index, Relation heap, bool in_vacuum)
 	if (heap == NULL)
 		grnnd_lock(index, GRNND_UPKEEP_LOCK, ExclusiveLock);
 	else if (!grnnd_try_lock(index, GRNND_UPKEEP_LOCK, ExclusiveLock))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("postponing the fit of codes of index \"%s\", because another session checks or fits the index",
-						RelationGetRelationName(index)),
-				 errhint("A later insert, VACUUM or grnnd_fit() continues the fit.")));
+		postpone(index, "checks or fits the index");
 	grnnd_copy_index(index, &f->ix);
 	grnnd_store_init(&f->store, index, &f->ix, CurrentMemoryContext);
 	fit(f);
