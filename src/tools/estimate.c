@@ -222,15 +222,16 @@ sampled_form(Estimate *e)
 /* ---- the estimate ---- */
 
 /*
- * Computes the space of filter columns: records of lists, pages, and bytes of LISTS.  All lists of
- * a column are assumed to have equal lengths.
+ * Computes the pages of the index, and the bytes of LISTS.  All lists of a column are assumed to
+ * have equal lengths.
  */
-static void
-add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *records, uint64 *pages, uint64 *bytes)
+static uint64
+index_pages(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *bytes)
 {
 	const GrnndBuild *b = &e->build;
 	GrnndMeta	meta = {.sig_bytes = (uint16) layout->sig_bytes, .ncolumns = e->attrs->n, .build_nodes = (uint32) rows};
 	GrnListSizes lists = {0};
+	uint64		records;
 
 	/* an index without codes has no lists; an index of few rows gets lists later */
 	if (layout->code_bytes > 0 && (rows >= grnnd_fit_rows(b->dim) || layout->shape.own != 0))
@@ -238,11 +239,11 @@ add_filters(const Estimate *e, const GrnLayout *layout, uint64 rows, uint64 *rec
 	for (uint32 c = 0; c < e->attrs->n; c++)
 		for (uint32 i = 0; i < meta.list_buckets && grnnd_has_list(&e->attrs->attr[c]); i++)
 			grn_add_list(&lists, layout, GRNND_LEAST_GROUPS, rows / meta.list_buckets, rows);
-	*records = grn_place_lists(layout, rows, &lists).end;
-	grnnd_place_filters(&meta, layout, 0);
-	*pages = grnnd_filter_pages(&meta);
+	records = grn_place_lists(layout, rows, &lists).end;
+	grnnd_check_records(records);
 	*bytes = layout->sig_bytes == 0 ? 0 :
 		grn_place_new_lists(layout, (uint32) rows, meta.list_buckets * meta.ncolumns, &lists, NULL).bytes;
+	return grnnd_place_blocks(&meta, layout, grn_has_center(layout->form, rows), records);
 }
 
 /* Sizes of the segments, computed as grnnd_mapping_grow() lengthens segments. */
@@ -316,8 +317,7 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 	GrnndBuild *b = &e->build;
 	GrnLayoutSpec spec = grnnd_usual_layout(b, exact);
 	GrnLayout	layout;
-	uint64		records,
-				pages,
+	uint64		pages,
 				list_bytes;
 	Segments	segments;
 
@@ -328,9 +328,7 @@ estimate(Estimate *e, GrnForm exact, uint64 rows, bool wal, Datum *values)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a record of degree %u does not fit a page", spec.degree),
 				 errhint("Lower the storage parameter \"degree\".")));
-	add_filters(e, &layout, rows, &records, &pages, &list_bytes);
-	grnnd_check_records(records);
-	pages += grnnd_index_blocks(&layout, grn_has_center(layout.form, rows), records);
+	pages = index_pages(e, &layout, rows, &list_bytes);
 	segments = build_memory(b, &spec, &layout, list_bytes, pages, rows);
 
 	values[0] = Int64GetDatum((int64) rows);

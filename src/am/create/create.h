@@ -237,9 +237,9 @@ extern void grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork);
  */
 extern PGDLLEXPORT GrnLayoutSpec grnnd_usual_layout(const GrnndBuild *build, GrnForm form);
 /*
- * Number of blocks of an index with `records` records, and a center if centered, as
- * grnnd_write_index() lays them out, without filters.
+ * Assigns blocks to all parts of an index with `records` records, in a metapage with the numbers of
+ * nodes, columns and buckets.  Returns the number of blocks.  centered: own vectors have a center.
  */
-extern PGDLLEXPORT uint64 grnnd_index_blocks(const GrnLayout *layout, bool centered, uint64 records);
+extern PGDLLEXPORT uint64 grnnd_place_blocks(GrnndMeta *meta, const GrnLayout *l, bool centered, uint64 records);
 
 #endif							/* GRNND_CREATE_H */

@@ -80,30 +80,17 @@ grnnd_make_values(GrnndBuild *build, bool fit)
 
 /* ---- pages ---- */
 
-void
-grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first)
+uint16
+grnnd_list_pages(const GrnndMeta *meta, const GrnLayout *layout)
 {
 	uint32		heads = 0;
 
-	if (meta->sig_bytes == 0)
-		return;
-	meta->book_block = first;
-	meta->book_pages = (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE;
-	meta->sample_block = meta->book_block + meta->book_pages;
-	meta->sample_pages = grnnd_sample_pages(layout);
-	meta->list_block = meta->sample_block + meta->sample_pages;
 	/* Room for the lists that a later fit makes of a larger index. */
 	if (meta->list_buckets > 0)
 		heads = grnnd_list_buckets(layout, (uint64) meta->build_nodes * LATER_NODES) * meta->ncolumns;
-	meta->list_pages = (uint16) ((heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE);
-	if (heads == 0 && layout->code_bytes > 0)
-		meta->list_pages = (uint16) grnnd_open_list_pages(meta->ncolumns);
-}
-
-uint32
-grnnd_filter_pages(const GrnndMeta *meta)
-{
-	return meta->book_pages + meta->sample_pages + meta->list_pages;
+	else if (meta->sig_bytes > 0 && layout->code_bytes > 0)
+		return (uint16) grnnd_open_list_pages(meta->ncolumns);
+	return (uint16) ((heads + GRNND_LISTS_PER_PAGE - 1) / GRNND_LISTS_PER_PAGE);
 }
 
 static void

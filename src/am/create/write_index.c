@@ -109,50 +109,23 @@ plan_chains(GrnndNewIndex *new, GrnndMapping *map)
 	Assert(n == nchains);
 }
 
-static uint32
-pages_of(uint64 floats)
-{
-	return (uint32) ((sizeof(float) * floats + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
-}
-
-static uint32
-codec_pages(const GrnLayout *l)
-{
-	return pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
-}
-
-static uint32
-center_pages(const GrnLayout *l, bool centered)
-{
-	return centered ? pages_of(l->dim) : 0;
-}
-
 uint64
-grnnd_index_blocks(const GrnLayout *l, bool centered, uint64 records)
+grnnd_place_blocks(GrnndMeta *meta, const GrnLayout *l, bool centered, uint64 records)
 {
-	return 2 + codec_pages(l) + center_pages(l, centered) +
+	meta->list_pages = grnnd_list_pages(meta, l);
+	return grnnd_place_areas(meta, l, centered) +
 		(l->span > 1 ? records * l->span : (records + l->per_page - 1) / l->per_page);
 }
 
 /*
- * Assigns blocks to all parts of the index: meta, entry page, codec, center, filters, nodes.
- * Returns the number of blocks.  Errors: 54000 if the index would exceed the size of a relation.
+ * Assigns blocks to all parts of the index.  Returns the number of blocks.  Errors: 54000 if the
+ * index would exceed the size of a relation.
  */
 static BlockNumber
 place_blocks(GrnndNewIndex *new)
 {
-	bool		centered = new->built.center != NULL;
-	uint64		blocks = grnnd_index_blocks(&new->layout, centered, new->plan.records);
-	BlockNumber head;
+	uint64		blocks = grnnd_place_blocks(&new->plan.meta, &new->layout, new->built.center != NULL, new->plan.records);
 
-	new->plan.meta.entry_block = 1;
-	new->plan.meta.codec_block = 2;
-	new->plan.meta.codec_pages = codec_pages(&new->layout);
-	new->plan.meta.center_pages = center_pages(&new->layout, centered);
-	head = 2 + new->plan.meta.codec_pages + new->plan.meta.center_pages;
-	grnnd_place_filters(&new->plan.meta, &new->layout, head);
-	new->plan.meta.first_node_block = head + grnnd_filter_pages(&new->plan.meta);
-	blocks += grnnd_filter_pages(&new->plan.meta);
 	if (blocks > MaxBlockNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -167,10 +140,11 @@ static uint64
 estimate_blocks(const GrnndNewIndex *new)
 {
 	uint64		records = new->plan.records;
+	GrnndMeta	meta = new->plan.meta;
 
 	if (new->built.codes != NULL && new->layout.sig_bytes > 0)
 		records += (uint64) new->nodes * new->columns->n / grn_list_rows(&new->layout);
-	return grnnd_index_blocks(&new->layout, new->built.center != NULL, records);
+	return grnnd_place_blocks(&meta, &new->layout, new->built.center != NULL, records);
 }
 
 /* Sets the metapage's fields that do not come from the builder. */
@@ -294,7 +268,7 @@ write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
 	for (uint32 i = 0; i < new->plan.meta.center_pages; i++)
 		grnnd_form_center_page(new, i, grnnd_writer_next(w));
-	for (uint32 i = 0; i < grnnd_filter_pages(&new->plan.meta); i++)
+	for (uint32 i = 0; i < new->plan.meta.book_pages + new->plan.meta.sample_pages + new->plan.meta.list_pages; i++)
 		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
 }
 

@@ -133,12 +133,9 @@ extern void grnnd_form_meta_page(GrnndNewIndex *new, Page page);
 
 /* ---- write_filters.c ---- */
 
-/*
- * Assigns blocks to the pages of books, of the sample and of lists' heads.  The sample's pages may
- * be formed only after all signatures.
- */
-extern PGDLLEXPORT void grnnd_place_filters(GrnndMeta *meta, const GrnLayout *layout, BlockNumber first);
-extern PGDLLEXPORT uint32 grnnd_filter_pages(const GrnndMeta *meta);
+/* Pages of lists' heads. */
+extern uint16 grnnd_list_pages(const GrnndMeta *meta, const GrnLayout *layout);
+/* Forms page `number` of books, sample and lists' heads; of the sample after all signatures. */
 extern void grnnd_form_filter_page(const GrnndNewIndex *new, uint32 number, Page page);
 
 #endif							/* GRNND_WRITE_INDEX_IMPL_H */

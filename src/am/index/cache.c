@@ -49,7 +49,6 @@ typedef struct CacheEntry
 {
 	CacheKey	key;
 	dlist_node	node;			/* in `used` */
-	dlist_node	arrays_node;	/* in `used_arrays`, if the entry has arrays */
 	MemoryContext context;		/* holds this entry */
 	Size		bytes;			/* size of the context */
 	uint64		transaction;	/* last transaction that used the entry */
@@ -66,9 +65,7 @@ typedef struct CacheSlot
 } CacheSlot;
 
 static HTAB * cache;			/* of CacheSlot */
-/* most recently used first */
-static dlist_head used = DLIST_STATIC_INIT(used);
-static dlist_head used_arrays = DLIST_STATIC_INIT(used_arrays);
+static dlist_head used = DLIST_STATIC_INIT(used);	/* most recently used first */
 static Size cache_bytes = 0;	/* size of all entries */
 static Size cache_arrays_bytes = 0;
 static int32 no_hint = GRNND_NO_HINT;	/* the hint of all indexes without hints: a wrong hint is
@@ -107,13 +104,6 @@ grnnd_has_unknown_features(const GrnndMeta *meta)
 	return (meta->must_understand & ~(uint32) GRNND_FEATURES) != 0 && is_undamaged(meta);
 }
 
-/* Number of pages for `floats` floats. */
-static uint64
-pages_of(Size floats)
-{
-	return (floats * sizeof(float) + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD;
-}
-
 /* Are all numbers finite? */
 static bool
 are_finite(const float *x, uint32 n)
@@ -123,25 +113,14 @@ are_finite(const float *x, uint32 n)
 	return n == 0;
 }
 
-/* Are the areas of the file in the order and sizes of a build, within `blocks` blocks? */
+/* Are the areas of the file as a build places them, within `blocks` blocks? */
 static bool
 are_placed(const GrnndMeta *meta, const GrnLayout *l, BlockNumber blocks)
 {
-	uint64		codec = pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
-	uint64		at = 2 + codec + meta->center_pages;
+	GrnndMeta	built = *meta;
 
-	if (meta->entry_block != 1 || meta->codec_block != 2 || meta->codec_pages != codec ||
-		(meta->center_pages != 0 && meta->center_pages != pages_of(l->dim)))
-		return false;
-	if (meta->sig_bytes == 0)
-		return meta->book_pages == 0 && meta->sample_pages == 0 && meta->list_pages == 0 &&
-			meta->first_node_block == at && at <= blocks;
-	return meta->book_block == at &&
-		meta->book_pages == (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE &&
-		meta->sample_block == (at += meta->book_pages) &&
-		meta->sample_pages == grnnd_sample_pages(l) &&
-		meta->list_block == (at += meta->sample_pages) &&
-		meta->first_node_block == (at += meta->list_pages) && at <= blocks;
+	return grnnd_place_areas(&built, l, meta->center_pages > 0) <= blocks &&
+		memcmp(&built, meta, sizeof(built)) == 0;
 }
 
 /* Do the lists fit the columns? */
@@ -378,7 +357,6 @@ drop_arrays(CacheEntry *entry)
 	entry->arrays_bytes = 0;
 	if (entry->arrays == NULL)
 		return;
-	dlist_delete(&entry->arrays_node);
 	MemoryContextDelete(entry->arrays);
 	entry->arrays = NULL;
 }
@@ -393,8 +371,17 @@ arrays_budget(void)
 static void
 reserve_arrays(Size bytes)
 {
-	while (!dlist_is_empty(&used_arrays) && cache_arrays_bytes + bytes > arrays_budget())
-		drop_arrays(dlist_tail_element(CacheEntry, arrays_node, &used_arrays));
+	dlist_iter	at;
+
+	dlist_reverse_foreach(at, &used)
+	{
+		CacheEntry *entry = dlist_container(CacheEntry, node, at.cur);
+
+		if (cache_arrays_bytes + bytes <= arrays_budget())
+			break;
+		if (entry->arrays != NULL)
+			drop_arrays(entry);
+	}
 }
 
 static int32 *
@@ -406,28 +393,13 @@ new_hints(MemoryContext context, uint32 n)
 	return hints;
 }
 
-/*
- * Gives an entry the number of hints for an index of `blocks` blocks.  Does nothing if the entry
- * has enough hints, or if the budget would be exceeded.
- */
-static void
-grow_hints(CacheEntry *entry, BlockNumber blocks)
+/* Does the entry have hints for an index of `blocks` blocks? */
+static bool
+has_hints(const CacheEntry *entry, BlockNumber blocks)
 {
-	GrnndHints *hints = &entry->ix.hints;
 	uint32		shift;
-	uint32		n = grnnd_hints_for(blocks, &shift);
-	Size		more;
-	int32	   *old = hints->at;
 
-	if (n <= hints->mask + 1 && shift <= hints->shift)
-		return;
-	more = (n - (hints->mask + 1)) * sizeof(int32);
-	if (cache_arrays_bytes + more > arrays_budget())
-		return;
-	*hints = (GrnndHints) {new_hints(entry->arrays, n), n - 1, shift};
-	pfree(old);
-	entry->arrays_bytes += more;
-	cache_arrays_bytes += more;
+	return grnnd_hints_for(blocks, &shift) <= entry->ix.hints.mask + 1 && shift <= entry->ix.hints.shift;
 }
 
 /* Updates the size of an entry. */
@@ -487,7 +459,6 @@ fill_entry(Relation index, CacheEntry *entry)
 	reserve_arrays(arrays_bytes);
 	entry->arrays = AllocSetContextCreate(entry->context, "grnnd index arrays",
 										  ALLOCSET_SMALL_SIZES);
-	dlist_push_head(&used_arrays, &entry->arrays_node);
 	codec = MemoryContextAllocHuge(entry->arrays, Max(codec_bytes, 1));
 	read_floats(index, ix->meta.codec_block, ix->meta.codec_pages, codec, codec_bytes);
 	if (book_bytes > 0)
@@ -653,8 +624,6 @@ static CacheEntry *
 use_entry(CacheEntry *entry)
 {
 	dlist_move_head(&used, &entry->node);
-	if (entry->arrays != NULL)
-		dlist_move_head(&used_arrays, &entry->arrays_node);
 	entry->transaction = transaction;
 	return entry;
 }
@@ -696,8 +665,8 @@ grnnd_index(Relation index)
 {
 	CacheEntry *entry = find_entry(index);
 
+	entry->filled &= has_hints(entry, RelationGetNumberOfBlocks(index));
 	fill_entry(index, entry);
-	grow_hints(entry, RelationGetNumberOfBlocks(index));
 	return &entry->ix;
 }
 

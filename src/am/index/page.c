@@ -8,6 +8,9 @@
 #include "storage/itemptr.h"
 #include "utils/rel.h"
 
+#include "am/filter/filter.h"
+#include "store/codec.h"
+
 void
 grnnd_corrupt(Relation index, BlockNumber block, const char *what)
 {
@@ -122,6 +125,36 @@ grnnd_prefetch_blocks(Relation index, BlockNumber block, uint32 n)
 {
 	if (n > 0 && PrefetchBuffer(index, MAIN_FORKNUM, block).initiated_io && n > 1)
 		GRNND_PREFETCH(index, block + 1, n - 1);
+}
+
+/* Number of pages for `floats` floats. */
+static uint32
+pages_of(Size floats)
+{
+	return (uint32) ((floats * sizeof(float) + GRNND_PAYLOAD - 1) / GRNND_PAYLOAD);
+}
+
+uint64
+grnnd_place_areas(GrnndMeta *meta, const GrnLayout *l, bool centered)
+{
+	meta->entry_block = 1;
+	meta->codec_block = 2;
+	meta->codec_pages = pages_of(grn_codec_floats(l->dim, grn_code_dims(l->shape)));
+	meta->center_pages = centered ? pages_of(l->dim) : 0;
+	meta->first_node_block = meta->codec_block + meta->codec_pages + meta->center_pages;
+	meta->sample_pages = grnnd_sample_pages(l);
+	meta->book_pages = 0;
+	if (meta->sig_bytes == 0)
+		meta->list_pages = 0;
+	else
+	{
+		meta->book_pages = (meta->ncolumns + GRNND_BOOKS_PER_PAGE - 1) / GRNND_BOOKS_PER_PAGE;
+		meta->book_block = meta->first_node_block;
+		meta->sample_block = meta->book_block + meta->book_pages;
+		meta->list_block = meta->sample_block + meta->sample_pages;
+		meta->first_node_block = meta->list_block + meta->list_pages;
+	}
+	return meta->first_node_block;
 }
 
 BlockNumber
