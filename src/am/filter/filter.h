@@ -91,8 +91,8 @@ extern void grnnd_set_guide(Relation index, const GrnndIndex *ix, uint32 bucket,
 							uint32 groups);
 /* Is the record of the current generation of lists?  Other GRN_LIST records are garbage. */
 extern bool grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec);
-/* Is the record part of this bucket's chain?  Records of groups and guides are not. */
-extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket);
+/* Is the record of this bucket's list?  part: GRN_GROUP, GRN_GUIDE, or 0 for the chain. */
+extern bool grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket, uint16 part);
 
 /*
  * Limits for lists with groups.  A search reads the groups with the nearest middles until

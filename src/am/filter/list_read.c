@@ -294,10 +294,9 @@ read_guide(Reader *r, uint32 bucket)
 	while (id != GRN_INVALID_ID)
 	{
 		const GrnRecord *rec = read_record(r, id);
-		uint16		unused;
 		GrnListArrays a;
 
-		if (rec == NULL || (rec->flags & GRN_GUIDE) == 0 || grn_tids_owner(rec, &unused) != bucket)
+		if (rec == NULL || !grnnd_in_list(r->ix, rec, bucket, GRN_GUIDE))
 			return;
 		if (!walk_on(&walk, id))
 			grnnd_corrupt(r->index, r->block, "impossible list of rows");
@@ -321,7 +320,7 @@ read_bucket(Reader *r, const Run *run, uint32 bucket)
 		const GrnRecord *rec = read_record(r, id);
 
 		/* if the record has left the chain, start again; the search may get rows twice */
-		if (rec == NULL || !grnnd_in_list(r->ix, rec, bucket))
+		if (rec == NULL || !grnnd_in_list(r->ix, rec, bucket, 0))
 		{
 			leave_page(r);
 			if (!grnnd_lists_current(r->index, r->ix))

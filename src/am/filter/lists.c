@@ -139,11 +139,11 @@ grnnd_is_listing(const GrnndIndex *ix, const GrnRecord *rec)
 }
 
 bool
-grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket)
+grnnd_in_list(const GrnndIndex *ix, const GrnRecord *rec, uint32 bucket, uint16 part)
 {
 	uint16		unused;
 
-	return grnnd_is_listing(ix, rec) && (rec->flags & (GRN_GROUP | GRN_GUIDE)) == 0 &&
+	return grnnd_is_listing(ix, rec) && (rec->flags & (GRN_GROUP | GRN_GUIDE)) == part &&
 		grn_tids_owner(rec, &unused) == bucket;
 }
 
@@ -180,7 +180,7 @@ add_from(Relation index, const GrnndIndex *ix, uint32 bucket, uint32 *id, const 
 
 		CHECK_FOR_INTERRUPTS();
 		grnnd_edit_begin(&e, index, ix, *id);
-		if (grnnd_in_list(ix, e.rec, bucket))
+		if (grnnd_in_list(ix, e.rec, bucket, 0))
 		{
 			next = e.rec->next;
 			if (e.rec->ntids16 > 0 && e.rec->ntids16 < grn_list_rows(l))

@@ -85,13 +85,6 @@ grnnd_report_record(IndexCheck *c, uint32 id, const char *what, uint32 other)
 					 "record %u: %s %u", id, what, other);
 }
 
-/* A GrnndReportFn. */
-static void
-report_to(void *arg, uint32 id, const char *what, uint32 other)
-{
-	grnnd_report_record(arg, id, what, other);
-}
-
 /* ---- reading ---- */
 
 bool
@@ -489,8 +482,7 @@ check_index(IndexCheck *c, bool heapallindexed)
 	c->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	/* replay on a standby would change lists while they are read */
 	if (c->damaged.count == 0 && !RecoveryInProgress())
-		grnnd_check_lists(c->index, c->ix, c->books, c->strategy, c->limit,
-						  report_to, c, &c->unlisted);
+		grnnd_check_lists(c);
 
 	if (heapallindexed)
 		grnnd_check_heap(c);

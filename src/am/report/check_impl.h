@@ -34,23 +34,6 @@ extern bool grnnd_own_wanted(GrnndOwn *own, Datum value, uint64 *digest);
 /* Do a stored vector and its error belong to a row of the table, by any processor's arithmetic? */
 extern bool grnnd_own_matches(GrnndOwn *own, TupleTableSlot *row, const void *vec, float error);
 
-/* check_lists.c: the check of lists of values, for grnnd_check(). */
-
-/* Reports a fault of record id.  other: a second id, or GRN_INVALID_ID. */
-typedef void (*GrnndReportFn) (void *arg, uint32 id, const char *what, uint32 other);
-
-/*
- * Checks all lists.  All records below limit must be sound, and inserts must be locked out,
- * because an unfinished insert looks like a fault.  Records with a TID whose value's list lacks
- * the node are added to unlisted [limit]; this is a fault only if a query could miss a row.
- */
-extern void grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
-							  BufferAccessStrategy strategy, uint32 limit, GrnndReportFn report, void *arg, GrnndSet *unlisted);
-
-/* Is the node's signature made of its own TIDs' values?  GRN_SIG_ANY matches every value. */
-extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books,
-								 const GrnRecord *rec);
-
 typedef struct IndexCheck
 {
 	Relation	heap;
@@ -101,6 +84,17 @@ extern bool grnnd_copy_page(IndexCheck *c, BlockNumber block, GrnndPageKind kind
 extern const void *grnnd_own_vector(IndexCheck *c, const GrnRecord *rec, uint32 id);
 /* A GRN_TIDS record, valid until the next call, or NULL if the id is something else. */
 extern const GrnRecord *grnnd_chain_record(IndexCheck *c, uint32 id);
+
+/* ---- check_lists.c ---- */
+
+/*
+ * Checks all lists of values.  All records below the limit must be sound, and inserts must be
+ * locked out, because an unfinished insert looks like a fault.  Records with a TID whose value's
+ * list lacks the node are added to c->unlisted; this is a fault only if a query could miss a row.
+ */
+extern void grnnd_check_lists(IndexCheck *c);
+/* Is the node's signature made of its own TIDs' values?  GRN_SIG_ANY matches every value. */
+extern bool grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRecord *rec);
 
 /* ---- check_tids.c ---- */
 

@@ -11,20 +11,21 @@
 
 typedef struct Lists
 {
-	Relation	index;
+	IndexCheck *check;
 	const GrnndIndex *ix;
-	const GrnSigBook *books;
-	BufferAccessStrategy strategy;
-	GrnndReportFn report;
-	void	   *arg;
-	uint32		limit;			/* upper bound of ids */
 	GrnRecord  *node;			/* copies of records */
 	GrnRecord  *list;
 	GrnRecord  *guide;
 	GrnndSet	groups;			/* records of groups named by guides, of all columns so far */
 	GrnndSet	listed;			/* value_bit()s of nodes in lists of the current column */
-	GrnndSet   *unlisted;
 } Lists;
+
+/* Copies a record, which must exist. */
+static GrnState
+copy(Lists *c, uint32 id, GrnRecord *rec)
+{
+	return grnnd_copy_record(c->check->index, c->ix, id, rec, c->check->strategy);
+}
 
 bool
 grnnd_signature_fits(const GrnndIndex *ix, const GrnSigBook *books, const GrnRecord *rec)
@@ -50,19 +51,21 @@ rank_of_tid(const Lists *c, uint32 column, const GrnRecord *rec, uint32 i)
 {
 	const GrnLayout *l = &c->ix->layout;
 
-	return grnnd_attr_rank(c->ix->attrs, c->books, column, grn_rec_attrs(l, rec) + i * l->attr_bytes);
+	return grnnd_attr_rank(c->ix->attrs, c->check->books, column, grn_rec_attrs(l, rec) + i * l->attr_bytes);
 }
 
 /*
  * Bits for each node, one chosen by a hash of a value's rank: the node is in the list of a value
  * with this bit.  The check thus detects seven of eight values that are missing in lists.
  */
-#define VALUE_BITS(c) ((c)->limit < PG_UINT32_MAX / 8 ? 8 : 1)
+#define VALUE_BITS(limit) ((limit) < PG_UINT32_MAX / 8 ? 8 : 1)
 
 static uint32
 value_bit(const Lists *c, uint32 id, uint32 rank)
 {
-	return id * VALUE_BITS(c) + (rank * UINT32_C(0x9E3779B1) >> 24) % VALUE_BITS(c);
+	uint32		bits = VALUE_BITS(c->check->limit);
+
+	return id * bits + (rank * UINT32_C(0x9E3779B1) >> 24) % bits;
 }
 
 /* Is this the rank of a value beside one of the node's own TIDs? */
@@ -81,18 +84,18 @@ check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 	const GrnLayout *l = &c->ix->layout;
 	GrnListRow	row = grn_list_row(l, c->list, i);
 
-	if (row.id >= c->limit)
+	if (row.id >= c->check->limit)
 	{
-		c->report(c->arg, record, "list names a node that does not exist", row.id);
+		grnnd_report_record(c->check, record, "list names a node that does not exist", row.id);
 		return;
 	}
 	if (grn_list_bucket(c->ix->meta.list_buckets, column, row.rank) != bucket)
 	{
-		c->report(c->arg, record, "list holds a value that belongs to another, of node", row.id);
+		grnnd_report_record(c->check, record, "list holds a value that belongs to another, of node", row.id);
 		return;
 	}
 	/* stale rows are harmless */
-	if (grnnd_copy_record(c->index, c->ix, row.id, c->node, c->strategy) != GRN_NODE)
+	if (copy(c, row.id, c->node) != GRN_NODE)
 		return;
 	grnnd_set_add(&c->listed, value_bit(c, row.id, row.rank));
 	if (!has_value(c, column, row.rank))
@@ -100,34 +103,8 @@ check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 	if (memcmp(&row.factor, &c->node->factor, sizeof(row.factor)) != 0 ||
 		memcmp(row.code, GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
 		memcmp(row.sig, GRN_REC_PTR(c->node, l->off_sig), l->sig_bytes) != 0)
-		c->report(c->arg, record, "list holds another code or signature than the record itself of node",
+		grnnd_report_record(c->check, record, "list holds another code or signature than the record itself of node",
 				  row.id);
-}
-
-static void
-check_chain(Lists *c, uint32 column, uint32 bucket)
-{
-	uint32		id = grnnd_list_head(c->index, c->ix, bucket).first;
-	uint32		steps = 0;
-
-	while (id != GRN_INVALID_ID)
-	{
-		grnnd_delay_point();
-		if (id >= c->limit || ++steps > c->limit)
-		{
-			c->report(c->arg, id, "list has no end", GRN_INVALID_ID);
-			return;
-		}
-		grnnd_copy_record(c->index, c->ix, id, c->list, c->strategy);
-		if (!grnnd_in_list(c->ix, c->list, bucket))
-		{
-			c->report(c->arg, id, "list holds a foreign record", GRN_INVALID_ID);
-			return;
-		}
-		for (uint32 i = 0; i < c->list->ntids16; i++)
-			check_row(c, column, bucket, id, i);
-		id = c->list->next;
-	}
 }
 
 /* Checks a group of a bucket.  A guide may still name a group that vacuum has freed. */
@@ -141,24 +118,24 @@ check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
 	{
 		uint16		unused;
 
-		if (id >= c->limit || grnnd_set_has(&c->groups, id))
+		if (id >= c->check->limit || grnnd_set_has(&c->groups, id))
 		{
-			c->report(c->arg, id, id >= c->limit ? "guide of a list names a group that does not exist"
+			grnnd_report_record(c->check, id, id >= c->check->limit ? "guide of a list names a group that does not exist"
 					  : "guides of lists name a group twice", id);
 			return;
 		}
 		if (id < before || id - first >= c->ix->layout.per_page)
 		{
-			c->report(c->arg, before, "group leads off its page, to", id);
+			grnnd_report_record(c->check, before, "group leads off its page, to", id);
 			return;
 		}
 		grnnd_set_add(&c->groups, id);
-		grnnd_copy_record(c->index, c->ix, id, c->list, c->strategy);
+		copy(c, id, c->list);
 		if (!grnnd_is_listing(c->ix, c->list) || (c->list->flags & GRN_GROUP) == 0)
 			return;
 		if (grn_tids_owner(c->list, &unused) != bucket)
 		{
-			c->report(c->arg, id, "guide of a list names a group of another list", id);
+			grnnd_report_record(c->check, id, "guide of a list names a group of another list", id);
 			return;
 		}
 		for (uint32 r = 0; r < c->list->ntids16; r++)
@@ -168,80 +145,82 @@ check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
 	}
 }
 
+/* Checks the records of a bucket's chain or guide from record id on, into `rec`. */
 static void
-check_guide(Lists *c, uint32 column, uint32 bucket)
+check_records(Lists *c, uint32 column, uint32 bucket, uint32 id, bool guide)
 {
-	uint32		id = grnnd_list_head(c->index, c->ix, bucket).guide;
+	GrnRecord  *rec = guide ? c->guide : c->list;
 	uint32		steps = 0;
 
-	while (id != GRN_INVALID_ID)
+	for (; id != GRN_INVALID_ID; id = rec->next)
 	{
-		uint16		unused;
-
 		grnnd_delay_point();
-		if (id >= c->limit || ++steps > c->limit)
+		if (id >= c->check->limit || ++steps > c->check->limit)
 		{
-			c->report(c->arg, id, "guide of a list has no end", GRN_INVALID_ID);
+			grnnd_report_record(c->check, id, guide ? "guide of a list has no end" : "list has no end", GRN_INVALID_ID);
 			return;
 		}
-		grnnd_copy_record(c->index, c->ix, id, c->guide, c->strategy);
-		if (!grnnd_is_listing(c->ix, c->guide) || (c->guide->flags & GRN_GUIDE) == 0 ||
-			grn_tids_owner(c->guide, &unused) != bucket)
+		copy(c, id, rec);
+		if (!grnnd_in_list(c->ix, rec, bucket, guide ? GRN_GUIDE : 0))
 		{
-			c->report(c->arg, id, "guide of a list holds a foreign record", GRN_INVALID_ID);
+			grnnd_report_record(c->check, id, guide ? "guide of a list holds a foreign record"
+								: "list holds a foreign record", GRN_INVALID_ID);
 			return;
 		}
-		for (uint32 i = 0; i < c->guide->ntids16; i++)
-			check_group(c, column, bucket, grn_list_row(&c->ix->layout, c->guide, i).id);
-		id = c->guide->next;
+		for (uint32 i = 0; i < rec->ntids16; i++)
+			if (guide)
+				check_group(c, column, bucket, grn_list_row(&c->ix->layout, rec, i).id);
+			else
+				check_row(c, column, bucket, id, i);
 	}
 }
 
-/* Adds a record to c->unlisted if a list of its TIDs' values lacks the node. */
+/* Adds a record to the unlisted ones if a list of its TIDs' values lacks the node. */
 static void
 check_values(Lists *c, uint32 column, uint32 id)
 {
-	GrnState	state = grnnd_copy_record(c->index, c->ix, id, c->node, c->strategy);
+	GrnState	state = copy(c, id, c->node);
 	uint32		n = state == GRN_NODE ? c->node->ntids : state == GRN_TIDS ? c->node->ntids16 : 0;
 	uint16		unused;
 	uint32		node = state == GRN_TIDS ? grn_tids_owner(c->node, &unused) : id;
 
 	if (column == c->ix->meta.ncolumns - 1 && grnnd_is_listing(c->ix, c->node) &&
 		(c->node->flags & GRN_GROUP) != 0 && c->node->ntids16 > 0 && !grnnd_set_has(&c->groups, id))
-		c->report(c->arg, id, "no guide of a list names this group", GRN_INVALID_ID);
+		grnnd_report_record(c->check, id, "no guide of a list names this group", GRN_INVALID_ID);
 
 	if (!grnnd_has_list(&c->ix->attrs->attr[column]))
 		return;
-	for (uint32 i = 0; i < n && node < c->limit; i++)
+	for (uint32 i = 0; i < n && node < c->check->limit; i++)
 		if (!grnnd_set_has(&c->listed, value_bit(c, node, rank_of_tid(c, column, c->node, i))))
-			grnnd_set_add(c->unlisted, id);
+			grnnd_set_add(&c->check->unlisted, id);
 }
 
 void
-grnnd_check_lists(Relation index, const GrnndIndex *ix, const GrnSigBook *books,
-				  BufferAccessStrategy strategy, uint32 limit, GrnndReportFn report, void *arg,
-				  GrnndSet *unlisted)
+grnnd_check_lists(IndexCheck *check)
 {
+	const GrnndIndex *ix = check->ix;
 	const GrnndMeta *meta = &ix->meta;
-	Lists		c = {.index = index, .ix = ix, .books = books, .strategy = strategy, .report = report, .arg = arg,
-		.limit = limit, .unlisted = unlisted};
+	Lists		c = {.check = check, .ix = ix};
 
 	if (!grnnd_has_lists(meta))
 		return;
 	c.node = palloc(grnnd_copy_bytes(ix));
 	c.list = palloc(grnnd_copy_bytes(ix));
 	c.guide = palloc(grnnd_copy_bytes(ix));
-	grnnd_set_init(&c.groups, limit);
-	grnnd_set_init(&c.listed, limit * VALUE_BITS(&c));
+	grnnd_set_init(&c.groups, check->limit);
+	grnnd_set_init(&c.listed, check->limit * VALUE_BITS(check->limit));
 	for (uint32 column = 0; column < meta->ncolumns; column++)
 	{
 		grnnd_set_clear(&c.listed);
 		for (uint32 b = 0; b < meta->list_buckets && grnnd_has_list(&ix->attrs->attr[column]); b++)
 		{
-			check_chain(&c, column, column * meta->list_buckets + b);
-			check_guide(&c, column, column * meta->list_buckets + b);
+			uint32		bucket = column * meta->list_buckets + b;
+			GrnndListHead head = grnnd_list_head(check->index, ix, bucket);
+
+			check_records(&c, column, bucket, head.first, false);
+			check_records(&c, column, bucket, head.guide, true);
 		}
-		for (uint32 id = 0; id < limit; id++)
+		for (uint32 id = 0; id < check->limit; id++)
 		{
 			if (id % ix->layout.per_page == 0)
 				grnnd_delay_point();

@@ -289,37 +289,33 @@ is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnList
 	return row->id < v->limit && grnnd_set_has(&v->dead, row->id);
 }
 
-/* Rows of guides are groups. */
+/*
+ * Drops dead rows from a record, and all rows if the record is garbage.  Rows of guides are groups.
+ * Returns false if no row had to go.
+ */
 static bool
-has_dead_row(const GrnndVacuum *v, const Rows *r, uint32 id, const GrnRecord *rec)
-{
-	uint32		next = first_stale(r, id);
-
-	for (uint32 i = 0; i < rec->ntids16 && (rec->flags & GRN_GUIDE) == 0; i++)
-	{
-		GrnListRow	row = grn_list_row(&v->ix->layout, rec, i);
-
-		if (is_to_go(v, r, id, i, &row, &next))
-			return true;
-	}
-	return false;
-}
-
-static void
 drop_dead_rows(const GrnndVacuum *v, const Rows *r, uint32 id, GrnRecord *rec)
 {
 	const GrnLayout *l = &v->ix->layout;
+	bool		listing = grnnd_is_listing(v->ix, rec);
 	uint32		next = first_stale(r, id);
+	uint16		n = rec->ntids16;
 	uint16		left = 0;
 
-	for (uint32 i = 0; i < rec->ntids16 && grnnd_is_listing(v->ix, rec); i++)
+	if (listing && (rec->flags & GRN_GUIDE) != 0)
+		return false;
+	for (uint32 i = 0; i < n && listing; i++)
 	{
 		GrnListRow	row = grn_list_row(l, rec, i);
 
-		if (!is_to_go(v, r, id, i, &row, &next))
-			grn_list_set_row(l, rec, left++, &row);
+		if (is_to_go(v, r, id, i, &row, &next))
+			continue;
+		if (left < i)
+			grn_list_set_row(l, rec, left, &row);
+		left++;
 	}
 	rec->ntids16 = left;
+	return left < n;
 }
 
 /*
@@ -356,59 +352,56 @@ close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
 	rec->next = GRN_INVALID_ID;
 }
 
-/* Drops rows on one page; adds the buckets whose chains and guides must be walked. */
+/*
+ * Drops rows on one page, in a copy of the page; adds the buckets whose chains and guides must be
+ * walked.
+ */
 static void
-clean_page(GrnndVacuum *v, const Rows *r, uint32 first, GrnndSet *buckets, GrnndSet *guided)
+clean_page(GrnndVacuum *v, const Rows *r, uint32 first, char *copy, GrnndSet *buckets, GrnndSet *guided)
 {
 	const GrnLayout *l = &v->ix->layout;
 	Buffer		buffer = grnnd_read(v->index, grnnd_node_block(v->ix, first),
 									BUFFER_LOCK_EXCLUSIVE, GRNND_NODES, v->strategy);
-	GenericXLogState *xlog = NULL;
-	Page		page = BufferGetPage(buffer);
-	uint32		records = PageIsNew(page) ? 0 : l->per_page;
+	uint32		records = PageIsNew(BufferGetPage(buffer)) ? 0 : l->per_page;
 	uint32		limit = 0;
+	bool		changed = false;
 
+	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
 	for (uint32 i = 0; i < records; i++)
 	{
-		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+		GrnRecord  *rec = grnnd_page_record(copy, v->ix, i);
 		uint16		unused;
 		uint32		bucket;
-		bool		listing;
-		bool		dead;
+		bool		dropped;
 
 		grnnd_check_record(v->index, v->ix, first + i, rec, &limit);
 		if (rec->state != GRN_LIST)
 			continue;
 		bucket = grn_tids_owner(rec, &unused);
-		listing = grnnd_is_listing(v->ix, rec);
-		if (listing && bucket >= buckets->limit)
+		if (grnnd_is_listing(v->ix, rec) && bucket >= buckets->limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, first), "impossible list of rows");
-		dead = listing ? has_dead_row(v, r, first + i, rec) : rec->ntids16 > 0;
-		if (dead)
-		{
-			if (xlog == NULL)
-			{
-				xlog = GenericXLogStart(v->index);
-				page = GenericXLogRegisterBuffer(xlog, buffer, 0);
-				rec = grnnd_page_record(page, v->ix, i);
-			}
-			drop_dead_rows(v, r, first + i, rec);
-		}
-		if (listing && (dead || rec->ntids16 == 0))
+		dropped = drop_dead_rows(v, r, first + i, rec);
+		changed |= dropped;
+		if (grnnd_is_listing(v->ix, rec) && (dropped || rec->ntids16 == 0))
 			grnnd_set_add((rec->flags & (GRN_GROUP | GRN_GUIDE)) != 0 ? guided : buckets, bucket);
 	}
 	for (uint32 i = 0; i < records; i++)
 	{
-		GrnRecord  *rec = grnnd_page_record(page, v->ix, i);
+		GrnRecord  *rec = grnnd_page_record(copy, v->ix, i);
 
-		if (xlog != NULL && grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GROUP) != 0)
-			close_up(v, page, first, i);
+		if (changed && grnnd_is_listing(v->ix, rec) && (rec->flags & GRN_GROUP) != 0)
+			close_up(v, copy, first, i);
 		/* an interrupted insert or vacuum may have left the record in no chain or guide */
 		if (rec->state == GRN_LIST && rec->ntids16 == 0)
 			grnnd_set_add(&v->empty, first + i);
 	}
-	if (xlog != NULL)
+	if (changed)
+	{
+		GenericXLogState *xlog = GenericXLogStart(v->index);
+
+		memcpy(GrnndPagePayload(GenericXLogRegisterBuffer(xlog, buffer, 0)), GrnndPagePayload(copy), GRNND_PAYLOAD);
 		GenericXLogFinish(xlog);
+	}
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -431,7 +424,7 @@ take_out(GrnndVacuum *v, uint32 bucket, uint32 before, uint32 id, uint32 next)
 		return grnnd_change_list_head(v->index, v->ix, bucket, &head, &shorter);
 	}
 	grnnd_edit_begin(&e, v->index, v->ix, before);
-	same = grnnd_in_list(v->ix, e.rec, bucket) && e.rec->next == id;
+	same = grnnd_in_list(v->ix, e.rec, bucket, 0) && e.rec->next == id;
 	if (same)
 		grnnd_edit_change(&e)->next = next;
 	grnnd_edit_end(&e);
@@ -460,7 +453,7 @@ again:
 	{
 		grnnd_delay_point();
 		grnnd_copy_record(v->index, v->ix, id, rec, v->strategy);
-		if (!grnnd_in_list(v->ix, rec, bucket) || ++steps > limit)
+		if (!grnnd_in_list(v->ix, rec, bucket, 0) || ++steps > limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
 		if (rec->ntids16 == 0)
 		{
@@ -497,15 +490,13 @@ clean_guide(GrnndVacuum *v, uint32 bucket)
 	for (uint32 id = first; id != GRN_INVALID_ID; id = next)
 	{
 		GrnndEdit	e;
-		uint16		unused;
 		uint16		left = 0;
 
 		grnnd_delay_point();
 		if (id >= limit || ++steps > limit)
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
 		grnnd_edit_begin(&e, v->index, v->ix, id);
-		if (!grnnd_is_listing(v->ix, e.rec) || (e.rec->flags & GRN_GUIDE) == 0 ||
-			grn_tids_owner(e.rec, &unused) != bucket)
+		if (!grnnd_in_list(v->ix, e.rec, bucket, GRN_GUIDE))
 			grnnd_corrupt(v->index, grnnd_node_block(v->ix, id), "impossible list of rows");
 		/* clean_page() has marked the record as free if it names no group */
 		grnnd_set_remove(&v->empty, id);
@@ -549,6 +540,7 @@ grnnd_clean_lists(GrnndVacuum *v)
 	GrnndSet	buckets;
 	GrnndSet	guided;
 	GrnRecord  *rec;
+	char	   *copy;
 	Rows		r = {0};
 
 	if (v->listed.count == 0)
@@ -559,17 +551,19 @@ grnnd_clean_lists(GrnndVacuum *v)
 	r.room = (uint32) Min(Max(v->memory.limit / (2 * sizeof(Row)), LEAST_ROOM), MOST_ROOM);
 	r.rows = palloc(LEAST_ROOM * sizeof(Row));
 	r.allocated = LEAST_ROOM;
+	copy = palloc(BLCKSZ);
 	for (uint32 page = grnnd_set_next(&v->listed, 0), end; page != GRN_INVALID_ID; page = end)
 	{
 		end = gather(v, &r, page);
 		for (; page != end; page = grnnd_set_next(&v->listed, page + 1))
 		{
 			grnnd_delay_point();
-			clean_page(v, &r, page * l->per_page, &buckets, &guided);
+			clean_page(v, &r, page * l->per_page, copy, &buckets, &guided);
 		}
 	}
 	grnnd_note_memory(v);
 	pfree(r.rows);
+	pfree(copy);
 	grnnd_test_point("vacuum-lists");
 	rec = palloc(grnnd_copy_bytes(v->ix));
 	for (uint32 b = grnnd_set_next(&buckets, 0); b != GRN_INVALID_ID;
