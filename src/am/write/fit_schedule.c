@@ -423,12 +423,12 @@ fit_index(Oid oid, bool claimed)
 static Oid	examined;
 
 /*
- * Adds the indexes of this database that are due, except those in `skipped`, to *due, in context.
- * The worker waits a second in all for indexes that are locked against reading, and then skips the
- * rest.
+ * Finds an index of this database that is due, none of those in `skipped`.  *due stays if there is
+ * none.  The worker waits a second in all for indexes that are locked against reading, and then
+ * skips the rest.
  */
 static void
-find_due(const List *skipped, List **due, MemoryContext context)
+find_due(const List *skipped, Oid *due)
 {
 	static int	tries = LOCK_TRIES;
 	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
@@ -439,7 +439,7 @@ find_due(const List *skipped, List **due, MemoryContext context)
 	ScanKeyInit(&key, Anum_pg_class_relam, BTEqualStrategyNumber, F_OIDEQ,
 				ObjectIdGetDatum(get_am_oid("grnnd", true)));
 	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	while (!OidIsValid(*due) && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 		Relation	index;
@@ -460,12 +460,7 @@ find_due(const List *skipped, List **due, MemoryContext context)
 			continue;
 		}
 		if (is_ours(index) && index->rd_index->indisvalid && check_due(index, false))
-		{
-			MemoryContext old = MemoryContextSwitchTo(context);
-
-			*due = lappend_oid(*due, form->oid);
-			MemoryContextSwitchTo(old);
-		}
+			*due = form->oid;
 		relation_close(index, AccessShareLock);
 	}
 	examined = InvalidOid;
@@ -474,12 +469,12 @@ find_due(const List *skipped, List **due, MemoryContext context)
 }
 
 /*
- * Runs a step of the worker in a transaction: fits the index oid, or with InvalidOid finds indexes
- * that are due. An error is logged, because an index that cannot be fitted must not stop the rest.
+ * Runs a step of the worker in a transaction: fits the index oid, or with InvalidOid finds an index
+ * that is due. An error is logged, because an index that cannot be fitted must not stop the rest.
  * Giving way to a session is no error. Returns false if the step must not be tried again.
  */
 static bool
-run_step(Oid oid, bool claimed, const List *skipped, List **due)
+run_step(Oid oid, bool claimed, const List *skipped, Oid *due)
 {
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool done = false;
@@ -490,7 +485,7 @@ run_step(Oid oid, bool claimed, const List *skipped, List **due)
 		if (OidIsValid(oid))
 			done = fit_index(oid, claimed);
 		else if ((done = grnnd_try_lock_database()))
-			find_due(skipped, due, context);
+			find_due(skipped, due);
 		CommitTransactionCommand();
 	}
 	PG_CATCH();
@@ -534,37 +529,24 @@ try_index(Oid oid, bool claimed, List **skipped)
 	return run_step(oid, claimed, NIL, NULL) || skip(oid, skipped);
 }
 
-/* Finds indexes that are due.  Returns false if the worker has lost its places or database. */
-static bool
-try_find(List **skipped, List **due)
-{
-	*due = NIL;
-	while (!run_step(InvalidOid, false, *skipped, due))
-	{
-		if (!OidIsValid(examined) || !skip(examined, skipped))
-			return false;
-		list_free(*due);
-		*due = NIL;
-	}
-	return true;
-}
-
 /* Fits until nothing is due. Returns false if the worker has lost its places, or its database. */
 static bool
 fit_all(List **skipped)
 {
-	List	   *due;
-	ListCell   *cell;
-
-	do
+	for (;;)
 	{
-		if (!try_find(skipped, &due))
+		Oid			due = InvalidOid;
+
+		if (!run_step(InvalidOid, false, *skipped, &due))
+		{
+			if (!OidIsValid(examined) || !skip(examined, skipped))
+				return false;
+		}
+		else if (!OidIsValid(due))
+			return true;
+		else if (!try_index(due, false, skipped))
 			return false;
-		foreach(cell, due)
-			if (!try_index(lfirst_oid(cell), false, skipped))
-			return false;
-	} while (due != NIL);
-	return true;
+	}
 }
 
 /*
@@ -599,11 +581,10 @@ grnnd_fit_main(Datum arg)
 	 */
 	while (placed && fit_all(&skipped))
 	{
-		List	   *due = NIL;
+		Oid			due = InvalidOid;
 
 		LockReleaseSession(DEFAULT_LOCKMETHOD);
-		placed = run_step(InvalidOid, false, skipped, &due) && due != NIL && take_places();
-		list_free(due);
+		placed = run_step(InvalidOid, false, skipped, &due) && OidIsValid(due) && take_places();
 	}
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
