@@ -111,8 +111,9 @@ host_written(void *ctx)
 {
 }
 
-static const GrnHost backend_host = {NULL, host_need, host_expect, host_device, host_phase, host_notice, host_rows,
-	host_written};
+/* ctx: the mapping of the build that runs */
+static GrnHost host = {NULL, host_need, host_expect, host_device, host_phase, host_notice, host_rows, host_written};
+static GrnParallel alone = {.nworkers = 1, .run = run_loop};
 
 /* ---- */
 
@@ -120,8 +121,6 @@ void
 grnnd_build_in_backend(GrnndBuild *build)
 {
 	GrnndMapping *map = build->map;
-	GrnHost		host = backend_host;
-	GrnParallel alone = {.nworkers = 1, .run = run_loop};
 	GrnBuild	job = {.spec = &build->spec, .threads = &alone, .host = &host,
 		.vectors = map->base[GRN_SEG_VECTORS], .order = (const uint32_t *) map->base[GRN_SEG_ORDER],
 		.n = build->rows, .on_disk = map->file_size[GRNND_FILE_DISK]};
@@ -144,13 +143,9 @@ grnnd_build_in_backend(GrnndBuild *build)
 GrnForming *
 grnnd_form_in_backend(GrnndBuild *build, const GrnFormSpec *form)
 {
-	static GrnHost host;
-	static GrnParallel alone = {.nworkers = 1, .run = run_loop};
-	GrnForming *f = palloc0(sizeof(GrnForming));
+	GrnForming *f = palloc(sizeof(GrnForming));
 	GrnFailure	failure;
 
-	host = backend_host;
-	host.ctx = build->map;
 	*f = (GrnForming) {.spec = &build->spec, .result = &build->builder.result, .form = *form, .rows = build->rows,
 					   .host = &host, .parallel = &alone};
 	for (int i = 0; i < GRN_NSEGMENTS; i++)

@@ -130,26 +130,18 @@ flush(GrnndPageWriter *w)
 {
 	if (w->npages > 0)
 		grnnd_writer_put(w, w->first, (uint32) w->npages, w->pages);
-	w->first += w->npages;
 	w->npages = 0;
 }
 
-void
-grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block)
-{
-	if (block == w->first + w->npages)
-		return;
-	flush(w);
-	w->first = block;
-}
-
 Page
-grnnd_writer_next(GrnndPageWriter *w)
+grnnd_writer_page(GrnndPageWriter *w, BlockNumber block)
 {
 	Page		page;
 
-	if (w->npages == GRNND_WRITER_PAGES)
+	if (block != w->first + w->npages || w->npages == GRNND_WRITER_PAGES)
 		flush(w);
+	if (w->npages == 0)
+		w->first = block;
 	page = (Page) (w->pages + (size_t) w->npages++ * BLCKSZ);
 	memset(page, 0, BLCKSZ);
 	return page;

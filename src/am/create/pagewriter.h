@@ -22,10 +22,8 @@ extern bool grnnd_writer_needs_wal(Relation rel, ForkNumber fork);
 extern GrnndPageWriter *grnnd_writer_begin(Relation rel, ForkNumber fork, bool use_wal);
 /* Extends an empty fork to nblocks blocks, before any process writes. */
 extern void grnnd_writer_extend(GrnndPageWriter *w, BlockNumber nblocks);
-/* Sets the block of the next page. */
-extern void grnnd_writer_seek(GrnndPageWriter *w, BlockNumber block);
-/* Returns a zeroed page for the next block; valid until the next call. */
-extern Page grnnd_writer_next(GrnndPageWriter *w);
+/* Returns a zeroed page for a block; valid until the next call. */
+extern Page grnnd_writer_page(GrnndPageWriter *w, BlockNumber block);
 /* Writes n finished pages from a block on, n up to GRNND_WRITER_PAGES, in the caller's memory. */
 extern void grnnd_writer_put(GrnndPageWriter *w, BlockNumber block, uint32 n, char *pages);
 /* Flushes and frees the writer. */

@@ -257,26 +257,20 @@ set_open_layout(GrnndNewIndex *new, const GrnndBuild *build, const GrnBuildResul
 static void
 write_head(GrnndNewIndex *new, GrnndPageWriter *w)
 {
-	uint32		first = new->built.codec != NULL ? 0 : new->plan.meta.codec_pages;
+	const GrnndMeta *meta = &new->plan.meta;
+	uint32		first = new->built.codec != NULL ? 0 : meta->codec_pages;
+	BlockNumber block;
 
 	if (new->nodes == 0 && first > 0)
 		first--;
-	grnnd_writer_seek(w, new->plan.meta.entry_block);
-	grnnd_form_entry_page(new, grnnd_writer_next(w));
-	grnnd_writer_seek(w, new->plan.meta.codec_block + first);
-	for (uint32 i = first; i < new->plan.meta.codec_pages; i++)
-		grnnd_form_codec_page(new, i, grnnd_writer_next(w));
-	for (uint32 i = 0; i < new->plan.meta.center_pages; i++)
-		grnnd_form_center_page(new, i, grnnd_writer_next(w));
-	for (uint32 i = 0; i < new->plan.meta.book_pages + new->plan.meta.sample_pages + new->plan.meta.list_pages; i++)
-		grnnd_form_filter_page(new, i, grnnd_writer_next(w));
-}
-
-static void
-write_meta(GrnndNewIndex *new, GrnndPageWriter *w)
-{
-	grnnd_writer_seek(w, 0);
-	grnnd_form_meta_page(new, grnnd_writer_next(w));
+	block = meta->codec_block + first;
+	grnnd_form_entry_page(new, grnnd_writer_page(w, meta->entry_block));
+	for (uint32 i = first; i < meta->codec_pages; i++)
+		grnnd_form_codec_page(new, i, grnnd_writer_page(w, block++));
+	for (uint32 i = 0; i < meta->center_pages; i++)
+		grnnd_form_center_page(new, i, grnnd_writer_page(w, block++));
+	for (uint32 i = 0; block < meta->first_node_block; i++)
+		grnnd_form_filter_page(new, i, grnnd_writer_page(w, block++));
 }
 
 /* ---- the leader and its workers ---- */
@@ -534,7 +528,7 @@ grnnd_write_index(GrnndBuild *build, const GrnBuildResult *r)
 		new->plan.meta.judged = (uint32) new->plan.records;
 	new->report.built = GetCurrentTimestamp();
 	new->report.seconds[GRN_STEP_WRITE] = (float) grnnd_seconds_since(start);
-	write_meta(new, w);
+	grnnd_form_meta_page(new, grnnd_writer_page(w, 0));
 	grnnd_test_point("load");
 	grnnd_writer_finish(w);
 	pfree(new);
@@ -554,6 +548,6 @@ grnnd_write_empty_index(GrnndBuild *build, ForkNumber fork)
 	w = grnnd_writer_begin(build->index, fork, grnnd_writer_needs_wal(build->index, fork));
 	grnnd_writer_extend(w, place_blocks(new));
 	write_head(new, w);
-	write_meta(new, w);
+	grnnd_form_meta_page(new, grnnd_writer_page(w, 0));
 	grnnd_writer_finish(w);
 }
