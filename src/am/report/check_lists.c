@@ -104,7 +104,7 @@ check_row(Lists *c, uint32 column, uint32 bucket, uint32 record, uint32 i)
 		memcmp(row.code, GRN_REC_PTR(c->node, l->off_code), l->code_bytes) != 0 ||
 		memcmp(row.sig, GRN_REC_PTR(c->node, l->off_sig), l->sig_bytes) != 0)
 		grnnd_report_record(c->check, record, "list holds another code or signature than the record itself of node",
-				  row.id);
+							row.id);
 }
 
 /* Checks a group of a bucket.  A guide may still name a group that vacuum has freed. */
@@ -121,7 +121,7 @@ check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
 		if (id >= c->check->limit || grnnd_set_has(&c->groups, id))
 		{
 			grnnd_report_record(c->check, id, id >= c->check->limit ? "guide of a list names a group that does not exist"
-					  : "guides of lists name a group twice", id);
+								: "guides of lists name a group twice", id);
 			return;
 		}
 		if (id < before || id - first >= c->ix->layout.per_page)
@@ -145,7 +145,7 @@ check_group(Lists *c, uint32 column, uint32 bucket, uint32 id)
 	}
 }
 
-/* Checks the records of a bucket's chain or guide from record id on, into `rec`. */
+/* Checks the records of a bucket's chain, or of its guide, from record id on. */
 static void
 check_records(Lists *c, uint32 column, uint32 bucket, uint32 id, bool guide)
 {

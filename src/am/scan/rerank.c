@@ -316,8 +316,9 @@ next_sorted(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 	int64		tid;
+	int64		unused;
 
-	if (!grnnd_is_due(so) || !grnnd_sort_next(so->rerank->sorted, &so->now.value, &tid, NULL))
+	if (!grnnd_is_due(so) || !grnnd_sort_next(so->rerank->sorted, &so->now.value, &tid, &unused))
 	{
 		grnnd_report_limit(scan);
 		return false;
@@ -334,7 +335,7 @@ sort_all(IndexScanDesc scan)
 {
 	GrnndScan  *so = (GrnndScan *) scan->opaque;
 
-	so->rerank->sorted = grnnd_sort_begin(false);
+	so->rerank->sorted = grnnd_sort_begin();
 	put_rows(so, so->results.late, true);
 	do
 		put_rows(so, so->results.heap, false);

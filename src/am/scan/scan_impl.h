@@ -491,8 +491,8 @@ extern bool grnnd_next_rest(IndexScanDesc scan);
 
 /* ---- scan_sort.c ---- */
 
-extern GrnndSort *grnnd_sort_begin(bool ids);
-/* Adds a row, with its TID and an id, if ids are wanted.  Late rows come after all others. */
+extern GrnndSort *grnnd_sort_begin(void);
+/* Adds a row, with its TID and an id.  Late rows come after all others. */
 extern void grnnd_sort_put(GrnndSort *sort, bool late, double value, int64 tid, int64 id);
 /* Sorts the rows added. */
 extern void grnnd_sort_perform(GrnndSort *sort);

@@ -153,7 +153,7 @@ grnnd_begin_rest(IndexScanDesc scan)
 		grnnd_rerank_rest(so);
 	grnnd_sort_numbers(&so->results.returned);
 
-	so->rest = grnnd_sort_begin(true);
+	so->rest = grnnd_sort_begin();
 	/* use a ring of buffers for a large index, as sequential scans do */
 	if (RelationGetNumberOfBlocks(scan->indexRelation) > (BlockNumber) NBuffers / 4)
 		so->store.strategy = GetAccessStrategy(BAS_BULKREAD);

@@ -9,29 +9,30 @@
 #include "miscadmin.h"
 #include "utils/tuplesort.h"
 
+#define COLUMNS 4
+
 struct GrnndSort
 {
-	Tuplesortstate *state;		/* (late, value, TID), and ids if wanted */
+	Tuplesortstate *state;		/* (late, value, TID, id) */
 	TupleTableSlot *given;
 	TupleTableSlot *next;
 	bool		waits;			/* `next` holds a row that is not taken yet */
 };
 
 GrnndSort *
-grnnd_sort_begin(bool ids)
+grnnd_sort_begin(void)
 {
 	GrnndSort  *sort = palloc0(sizeof(GrnndSort));
 	AttrNumber	columns[] = {1, 2};
 	Oid			operators[] = {Float8LessOperator, Float8LessOperator};
 	Oid			collations[] = {InvalidOid, InvalidOid};
 	bool		nulls_first[] = {false, false};
-	TupleDesc	desc = CreateTemplateTupleDesc(ids ? 4 : 3);
+	TupleDesc	desc = CreateTemplateTupleDesc(COLUMNS);
 
 	TupleDescInitEntry(desc, 1, "late", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 2, "value", FLOAT8OID, -1, 0);
 	TupleDescInitEntry(desc, 3, "tid", INT8OID, -1, 0);
-	if (ids)
-		TupleDescInitEntry(desc, 4, "id", INT8OID, -1, 0);
+	TupleDescInitEntry(desc, 4, "id", INT8OID, -1, 0);
 	TupleDescFinalize(desc);
 	sort->state = tuplesort_begin_heap(desc, 2, columns, operators, collations, nulls_first,
 									   work_mem, NULL, TUPLESORT_NONE);
@@ -49,9 +50,8 @@ grnnd_sort_put(GrnndSort *sort, bool late, double value, int64 tid, int64 id)
 	slot->tts_values[0] = Float8GetDatum(late);
 	slot->tts_values[1] = Float8GetDatum(value);
 	slot->tts_values[2] = Int64GetDatum(tid);
-	if (slot->tts_tupleDescriptor->natts == 4)
-		slot->tts_values[3] = Int64GetDatum(id);
-	memset(slot->tts_isnull, 0, slot->tts_tupleDescriptor->natts * sizeof(bool));
+	slot->tts_values[3] = Int64GetDatum(id);
+	memset(slot->tts_isnull, 0, COLUMNS * sizeof(bool));
 	ExecStoreVirtualTuple(slot);
 	tuplesort_puttupleslot(sort->state, slot);
 }
@@ -83,8 +83,7 @@ grnnd_sort_next(GrnndSort *sort, double *value, int64 *tid, int64 *id)
 		return false;
 	sort->waits = false;
 	*tid = DatumGetInt64(slot_getattr(sort->next, 3, &isnull));
-	if (id != NULL)
-		*id = DatumGetInt64(slot_getattr(sort->next, 4, &isnull));
+	*id = DatumGetInt64(slot_getattr(sort->next, 4, &isnull));
 	return true;
 }
 

@@ -73,15 +73,11 @@ grnnd_recall_due(Relation index, const GrnndMeta *meta, const GrnndNotes *notes,
 static bool
 is_free(Fit *f, uint32 id)
 {
-	Buffer		buffer = ReadBufferExtended(f->index, MAIN_FORKNUM, grnnd_node_block(&f->ix, id),
-											RBM_NORMAL, f->store.strategy);
+	Buffer		buffer = grnnd_read(f->index, grnnd_node_block(&f->ix, id), BUFFER_LOCK_SHARE, GRNND_NODES, NULL);
 	Page		page = BufferGetPage(buffer);
-	bool		result;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	grnnd_check_page(f->index, buffer, GRNND_NODES);
-	result = PageIsNew(page) ||
+	bool		result = PageIsNew(page) ||
 		grnnd_page_record(page, &f->ix, grn_node_slot(&f->ix.layout, id))->state == GRN_FREE;
+
 	UnlockReleaseBuffer(buffer);
 	return result;
 }

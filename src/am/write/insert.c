@@ -324,23 +324,15 @@ withdraw(Insert *in, uint32 id, uint16 version)
 	return alone;
 }
 
-/* An edge to entries[0]. */
-static GrnEdge
-first_edge(const GrnndEntries *entries)
-{
-	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
-
-	return (GrnEdge) {.id = entries->ids[0], .factor = entries->factors[0],
-					  .code = entries->codes, .sig = any};
-}
-
 /*
- * Makes the written row entries[0], with an edge to the previous entries[0]. Returns false if
- * another row has become entries[0].
+ * Makes the written row entries[0], with an edge to the previous entries[0]: live rows may be
+ * reachable through dead nodes alone, and vacuum drops the edge before it frees a dead node.
+ * Returns false if another row has become entries[0].
  */
 static bool
 become_first(Insert *in, const GrnndEntries *entries)
 {
+	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
 	const GrnLayout *l = &in->ix->layout;
 	uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 	GrnndEdit	e;
@@ -351,7 +343,7 @@ become_first(Insert *in, const GrnndEntries *entries)
 	if (expected != GRN_INVALID_ID && grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, expected) < 0)
 	{
 		GrnRecord  *rec = grnnd_edit_change(&e);
-		GrnEdge		edge = first_edge(entries);
+		GrnEdge		edge = {.id = expected, .factor = entries->factors[0], .code = entries->codes, .sig = any};
 
 		rec->count = Min(rec->count, l->degree - 1);
 		grn_add_edge(l, rec, &edge);
@@ -409,21 +401,9 @@ insert_first(Insert *in)
 	grnnd_near_end(near);
 	if (nfound == 0)
 	{
-		uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
-
-		/*
-		 * live rows may be reachable through dead nodes alone; vacuum drops the edge before it
-		 * frees a dead node
-		 */
 		in->rec->count = 0;
-		if (entries->count > 0)
-		{
-			GrnEdge		edge = first_edge(entries);
-
-			grn_add_edge(&in->ix->layout, in->rec, &edge);
-		}
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
-		done = grnnd_put_first_entry(in->index, in->ix, in->id, in->p.code, in->p.factor, expected);
+		done = become_first(in, entries);
 		if (!done && !withdraw(in, in->id, in->rec->version))
 		{
 			link_anew(in);

@@ -338,13 +338,9 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 		bool		fix[GRNND_PAYLOAD / sizeof(GrnRecord)];
 		bool		any = false;
 		uint32		limit = 0;
-		Buffer		buffer = ReadBufferExtended(v->index, MAIN_FORKNUM, block,
-												RBM_NORMAL, v->strategy);
-		bool		is_new;
+		Buffer		buffer = grnnd_read(v->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, v->strategy);
+		bool		is_new = PageIsNew(BufferGetPage(buffer));
 
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		grnnd_check_page(v->index, buffer, GRNND_NODES);
-		is_new = PageIsNew(BufferGetPage(buffer));
 		if (!is_new)
 			memcpy(copy, GrnndPagePayload(BufferGetPage(buffer)),
 				   l->per_page * grnnd_copy_bytes(r->ix));

@@ -213,14 +213,11 @@ static void
 survey_page(GrnndVacuum *v, BlockNumber block, uint32 first)
 {
 	const GrnLayout *l = &v->ix->layout;
-	Buffer		buffer = ReadBufferExtended(v->index, MAIN_FORKNUM, block,
-											RBM_NORMAL, v->strategy);
+	Buffer		buffer = grnnd_read(v->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, v->strategy);
 	Page		page = BufferGetPage(buffer);
 	uint32		limit = 0;
 	GrnndRoom	room;
 
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	grnnd_check_page(v->index, buffer, GRNND_NODES);
 	for (uint32 i = 0; i < l->per_page && !PageIsNew(page); i++)
 	{
 		const GrnRecord *rec = grnnd_page_record(page, v->ix, i);
