@@ -56,6 +56,7 @@ typedef struct Row
 typedef struct Rows
 {
 	uint32		n;
+	uint32		next;			/* the first stale row of the records not cleaned yet */
 	uint32		room;
 	uint32		allocated;
 	Row		   *rows;
@@ -234,7 +235,7 @@ gather(GrnndVacuum *v, Rows *r, uint32 page)
 {
 	const GrnLayout *l = &v->ix->layout;
 
-	r->n = 0;
+	r->n = r->next = 0;
 	for (; page != GRN_INVALID_ID && r->n < r->room; page = grnnd_set_next(&v->listed, page + 1))
 		if (v->changed.count > 0)
 		{
@@ -250,39 +251,21 @@ gather(GrnndVacuum *v, Rows *r, uint32 page)
 	return page;
 }
 
-/* The first of the stale rows from record id on. */
-static uint32
-first_stale(const Rows *r, uint32 id)
-{
-	uint32		low = 0;
-	uint32		high = r->n;
-
-	while (low < high)
-	{
-		uint32		mid = (low + high) / 2;
-
-		if (r->rows[mid].record < id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 /* ---- rows of lists ---- */
 
 /*
- * Returns whether row i of record id must go. *next: the first stale row of the record from i on;
- * rows added after the gathering come behind the stale rows.
+ * Returns whether row i of record id must go.  Asked in the order of places; rows added after the
+ * gathering come behind the stale rows.
  */
 static bool
-is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnListRow *row, uint32 *next)
+is_to_go(const GrnndVacuum *v, Rows *r, uint32 id, uint32 i, const GrnListRow *row)
 {
-	const Row  *stale = r->rows + *next;
-
-	if (*next < r->n && stale->record == id && stale->at == i)
+	while (r->next < r->n && r->rows[r->next].record < id)
+		r->next++;
+	if (r->next < r->n && r->rows[r->next].record == id && r->rows[r->next].at == i)
 	{
-		++*next;
+		const Row  *stale = &r->rows[r->next++];
+
 		if (stale->node == row->id && stale->rank == row->rank)
 			return true;
 	}
@@ -294,11 +277,10 @@ is_to_go(const GrnndVacuum *v, const Rows *r, uint32 id, uint32 i, const GrnList
  * Returns false if no row had to go.
  */
 static bool
-drop_dead_rows(const GrnndVacuum *v, const Rows *r, uint32 id, GrnRecord *rec)
+drop_dead_rows(const GrnndVacuum *v, Rows *r, uint32 id, GrnRecord *rec)
 {
 	const GrnLayout *l = &v->ix->layout;
 	bool		listing = grnnd_is_listing(v->ix, rec);
-	uint32		next = first_stale(r, id);
 	uint16		n = rec->ntids16;
 	uint16		left = 0;
 
@@ -308,7 +290,7 @@ drop_dead_rows(const GrnndVacuum *v, const Rows *r, uint32 id, GrnRecord *rec)
 	{
 		GrnListRow	row = grn_list_row(l, rec, i);
 
-		if (is_to_go(v, r, id, i, &row, &next))
+		if (is_to_go(v, r, id, i, &row))
 			continue;
 		if (left < i)
 			grn_list_set_row(l, rec, left, &row);
@@ -357,7 +339,7 @@ close_up(GrnndVacuum *v, Page page, uint32 first, uint32 i)
  * walked.
  */
 static void
-clean_page(GrnndVacuum *v, const Rows *r, uint32 first, char *copy, GrnndSet *buckets, GrnndSet *guided)
+clean_page(GrnndVacuum *v, Rows *r, uint32 first, char *copy, GrnndSet *buckets, GrnndSet *guided)
 {
 	const GrnLayout *l = &v->ix->layout;
 	Buffer		buffer = grnnd_read(v->index, grnnd_node_block(v->ix, first),
