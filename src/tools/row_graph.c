@@ -290,7 +290,8 @@ run(GrnndRowGraph *g, Output *o)
 		grnnd_builder_start(builder, build->map, &build->spec);
 	}
 	grnnd_builder_rows(builder, build->rows);
-	grnnd_builder_run(builder, build->rows);
+	grnnd_builder_begin(builder, build->rows);
+	grnnd_builder_await_end(builder);
 	build_s = grnnd_seconds_since(start);
 	if (r->on_gpu && IsTransactionBlock())
 		grnnd_builder_park(builder);

@@ -13,12 +13,10 @@
 #include <unistd.h>
 
 #include "access/xact.h"
-#include "commands/progress.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
-#include "utils/backend_progress.h"
 #include "utils/wait_event.h"
 
 #include "am/create/create.h"
@@ -694,11 +692,4 @@ void
 grnnd_builder_await_end(GrnndBuilder *b)
 {
 	wait_for_builder(b, NULL);
-}
-
-void
-grnnd_builder_run(GrnndBuilder *b, uint64 rows)
-{
-	grnnd_builder_begin(b, rows);
-	grnnd_builder_await_end(b);
 }

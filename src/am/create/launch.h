@@ -76,14 +76,11 @@ extern PGDLLEXPORT void grnnd_builder_poll(GrnndBuilder *builder);
 extern PGDLLEXPORT void grnnd_builder_rows(GrnndBuilder *builder, uint64 rows);
 /* Sends the connection string for the host that builds (GrnBuildSpec.remote), and clears it. */
 extern void grnnd_builder_connect(GrnndBuilder *builder, char *connection);
-/*
- * Sends BUILD and waits for the result, which is grnnd_builder_begin() and then
- * grnnd_builder_await_end().
- */
-extern PGDLLEXPORT void grnnd_builder_run(GrnndBuilder *builder, uint64 rows);
+/* Sends BUILD. */
 extern PGDLLEXPORT void grnnd_builder_begin(GrnndBuilder *builder, uint64 rows);
 /* Waits until RESULT is written. */
 extern PGDLLEXPORT void grnnd_builder_await_written(GrnndBuilder *builder);
+/* Waits for the result. */
 extern PGDLLEXPORT void grnnd_builder_await_end(GrnndBuilder *builder);
 /*
  * After the result: has the builder form pages, in slots of segment PAGES, and waits for the sizes

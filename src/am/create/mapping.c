@@ -576,25 +576,17 @@ grnnd_mapping_catch_up(GrnndMapping *map)
 		if (needed[i] && fds[i] < 0)
 			ok = false;
 	}
-	if (ok)
+	PG_TRY();
 	{
-		PG_TRY();
-		{
+		if (ok)
 			map_extents(map, fds, count);
-		}
-		PG_FINALLY();
-		{
-			for (int i = 0; i < GRNND_NFILES; i++)
-				if (fds[i] >= 0)
-					close(fds[i]);
-		}
-		PG_END_TRY();
 	}
-	else
+	PG_FINALLY();
 	{
 		for (int i = 0; i < GRNND_NFILES; i++)
 			if (fds[i] >= 0)
 				close(fds[i]);
 	}
+	PG_END_TRY();
 	return ok;
 }

@@ -241,6 +241,16 @@ is_vector(Oid opfamily, Oid type, List *functions)
 	return OidIsValid(get_opfamily_proc(opfamily, type, type, GRNND_SUPPORT_TYPE));
 }
 
+/* Raises the error for an operator that cannot be what `as` says. */
+static GRNND_NORETURN void
+refuse(const OpFamilyMember *op, const char *as, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			 errmsg("operator %s cannot be %s of access method grnnd", format_operator(op->object), as),
+			 errhint("%s", hint)));
+}
+
 /*
  * Refuses operators that an index would use wrongly.  Operators and functions keep the
  * dependencies set by PostgreSQL's core: a hard dependency on the operator class if created with
@@ -255,34 +265,21 @@ grnnd_adjustmembers(Oid opfamily, Oid opclass, List *operators, List *functions)
 	{
 		OpFamilyMember *op = (OpFamilyMember *) lfirst(lc);
 
-		if (!OidIsValid(op->sortfamily) &&
-			(op->number == GRNND_DISTANCE_STRATEGY ||
-			 is_vector(opfamily, op->lefttype, functions)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator %s cannot be a search operator of access method grnnd",
-							format_operator(op->object)),
-					 errhint("Declare the operator FOR ORDER BY float_ops.")));
+		if (OidIsValid(op->sortfamily))
+		{
+			if (op->number != GRNND_DISTANCE_STRATEGY)
+				refuse(op, psprintf("an ordering operator %d", op->number),
+					   psprintf("The distance is operator %d.", GRNND_DISTANCE_STRATEGY));
+			continue;
+		}
+		if (op->number == GRNND_DISTANCE_STRATEGY || is_vector(opfamily, op->lefttype, functions))
+			refuse(op, "a search operator", "Declare the operator FOR ORDER BY float_ops.");
 		/* the index would treat it as another operator, and queries would miss rows */
-		if (!OidIsValid(op->sortfamily) &&
-			!grnnd_attr_answers(op->lefttype, op->righttype, op->number))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator %s cannot be search operator %d of access method grnnd",
-							format_operator(op->object), op->number),
-					 errhint("Numbers and times have operators 2 to 6, arrays have operators 7 and 8, and other types have operator 4, each of the type with itself.")));
-		if (!OidIsValid(op->sortfamily) &&
-			!grnnd_attr_is_operator(op->object, op->lefttype, op->righttype, op->number))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator %s cannot be search operator %d of access method grnnd",
-							format_operator(op->object), op->number),
-					 errhint("Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class. Operators 7 and 8 are PostgreSQL's && and @> of arrays.")));
-		if (OidIsValid(op->sortfamily) && op->number != GRNND_DISTANCE_STRATEGY)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator %s cannot be an ordering operator %d of access method grnnd",
-							format_operator(op->object), op->number),
-					 errhint("The distance is operator %d.", GRNND_DISTANCE_STRATEGY)));
+		if (!grnnd_attr_answers(op->lefttype, op->righttype, op->number))
+			refuse(op, psprintf("search operator %d", op->number),
+				   "Numbers and times have operators 2 to 6, arrays have operators 7 and 8, and other types have operator 4, each of the type with itself.");
+		if (!grnnd_attr_is_operator(op->object, op->lefttype, op->righttype, op->number))
+			refuse(op, psprintf("search operator %d", op->number),
+				   "Operators 2 to 6 are <, <=, =, >= and > of the type's default btree or hash operator class. Operators 7 and 8 are PostgreSQL's && and @> of arrays.");
 	}
 }
