@@ -9,7 +9,6 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_type.h"
 #include "commands/defrem.h"

@@ -4,7 +4,6 @@
 #include "am/index/index.h"
 
 #include "catalog/pg_am_d.h"
-#include "miscadmin.h"
 #include "storage/itemptr.h"
 #include "utils/rel.h"
 

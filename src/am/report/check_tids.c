@@ -6,7 +6,6 @@
  */
 #include "am/report/check_impl.h"
 
-#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"

@@ -3,7 +3,6 @@
  */
 #include "am/report/select_rows.h"
 
-#include "access/sysattr.h"
 #include "access/tupdesc.h"
 #include "catalog/heap.h"
 #include "catalog/pg_type.h"

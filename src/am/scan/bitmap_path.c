@@ -13,7 +13,6 @@
 
 #include "access/table.h"
 #include "access/tableam.h"
-#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"

@@ -14,7 +14,6 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
-#include "optimizer/tlist.h"
 #include "utils/fmgroids.h"
 
 /* Does the query have a LIMIT?  LIMIT NULL and LIMIT ALL do not count. */

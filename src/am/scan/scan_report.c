@@ -9,7 +9,6 @@
 #include "commands/explain.h"
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
-#else
 #endif
 #include "funcapi.h"
 #include "miscadmin.h"

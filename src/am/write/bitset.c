@@ -4,7 +4,6 @@
 #include "am/write/write.h"
 
 #include "port/pg_bitutils.h"
-#include "utils/memutils.h"
 
 void
 grnnd_set_init(GrnndSet *set, uint32 limit)

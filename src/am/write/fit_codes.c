@@ -31,7 +31,6 @@
 #include <math.h>
 
 #include "access/generic_xlog.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"

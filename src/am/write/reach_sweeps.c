@@ -8,7 +8,6 @@
 #include "am/write/write.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 #include "am/index/index.h"
 

@@ -6,7 +6,6 @@
 
 #include <float.h>
 
-#include "utils/memutils.h"
 
 #include "am/index/index.h"
 #include "am/write/write.h"

@@ -21,7 +21,6 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
-#include "miscadmin.h"
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
 #include "storage/indexfsm.h"
