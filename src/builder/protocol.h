@@ -310,6 +310,8 @@ grn_result_codec(const GrnBuildResult *r, GrnMetric metric, uint32_t dim, const 
 
 /* ---- records ---- */
 
+#define GRN_MOST_BUCKETS 65536	/* of a column; a build with more rows has longer lists */
+
 /* What the leader has decided of an index's records and pages. */
 typedef struct GrnFormSpec
 {
@@ -317,7 +319,8 @@ typedef struct GrnFormSpec
 	uint32_t	form;			/* and GrnForm of own vectors: others than the result's if the
 								 * index has too few rows */
 	uint32_t	coded;			/* records have the result's codes; otherwise zeroes */
-	uint32_t	buckets;		/* buckets of the lists of a column's values; 0: no lists */
+	uint32_t	buckets;		/* buckets of the lists of a column's values, at most
+								 * GRN_MOST_BUCKETS; 0: no lists */
 	uint32_t	listed;			/* a bit for each filter column whose values have lists */
 	uint32_t	least_records;	/* records of a list with groups, at least */
 	uint64_t	first_list;		/* id of the first record of lists */

@@ -239,7 +239,7 @@ can_form(const Server *s, const GrnFormSpec *form)
 
 	return grn_shape_sound(form->shape) && grn_form_for(form->form, (GrnForm) s->spec.form) != NULL &&
 		(!form->coded || memcmp(&form->shape, &s->result.shape, sizeof(form->shape)) == 0) &&
-		(form->coded || form->buckets == 0) && form->least_records > 0 &&
+		form->buckets <= (form->coded ? GRN_MOST_BUCKETS : 0) && form->least_records > 0 &&
 		form->page_bytes <= 65536 && form->payload_at <= form->page_bytes &&
 		s->spec.payload <= form->page_bytes - form->payload_at &&
 		s->segments[GRN_SEG_VALUES].mapped >= values &&
@@ -300,9 +300,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	if (msg->type == GRN_MSG_START &&
 		(msg->u.spec.version != GRN_PROTOCOL_VERSION || s->started))
 		violation(s, "another version of the protocol");
-	if (msg->type != GRN_MSG_START && msg->type != GRN_MSG_ROWS &&
-		msg->type != GRN_MSG_CONNECTION && msg->type != GRN_MSG_BUILD && msg->type != GRN_MSG_GRANT &&
-		msg->type != GRN_MSG_FORM && msg->type != GRN_MSG_RELEASE)
+	if (msg->type < GRN_MSG_START || msg->type > GRN_MSG_CONNECTION)
 		violation(s, "an unknown message");
 	/* The last build's memory is not used any more. */
 	if (msg->type == GRN_MSG_START)
@@ -346,7 +344,7 @@ handle_message(Server *s, const GrnMsg *msg, int file)
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->mutex);
 	if (!fits)
-		violation(s, "more rows, or a longer connection string, than it has memory for");
+		violation(s, "a longer connection string than it has memory for");
 }
 
 /* Receives and handles a message.  Exits the process at end of file. */
@@ -675,11 +673,12 @@ await_start(Server *s, GrnPool *pool)
 	pthread_mutex_unlock(&s->mutex);
 }
 
+/* Waits for BUILD, or for the first rows. */
 static void
-await_build(Server *s)
+await_rows(Server *s, bool all)
 {
 	pthread_mutex_lock(&s->mutex);
-	while (!s->build)
+	while (!s->build && (all || s->rows == 0))
 		pthread_cond_wait(&s->changed, &s->mutex);
 	pthread_mutex_unlock(&s->mutex);
 }
@@ -690,11 +689,8 @@ build_elsewhere(Server *s, GrnBuildResult *result)
 {
 	GrnFailure	failure;
 
-	/* Waits for the first rows.  An empty table needs no other host. */
-	pthread_mutex_lock(&s->mutex);
-	while (!s->build && s->rows == 0)
-		pthread_cond_wait(&s->changed, &s->mutex);
-	pthread_mutex_unlock(&s->mutex);
+	/* An empty table needs no other host. */
+	await_rows(s, false);
 	if (!s->elsewhere->build(&s->job, s->connection ? s->connection : "", result, &failure))
 		fail_build(s, &failure);
 }
@@ -751,7 +747,7 @@ serve_build(Server *s, GrnPool **pool)
 		build_elsewhere(s, &msg.u.result);
 	else
 	{
-		await_build(s);
+		await_rows(s, true);
 		take_build(s);
 		if (!grn_build(&s->job, &msg.u.result, &failure))
 			fail_build(s, &failure);

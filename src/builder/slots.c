@@ -4,13 +4,13 @@
 #include "builder/slots.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 typedef struct Service
 {
 	GrnSlots   *slots;
 	GrnForming *f;
-	pthread_mutex_t mutex;		/* of the next two */
+	pthread_mutex_t mutex;		/* of the next three */
+	pthread_cond_t grouped;		/* a thread has made the groups of a list, or makes no more */
 	bool		failed;
 	GrnFailure	failure;
 } Service;
@@ -37,10 +37,17 @@ static void
 group(Service *s)
 {
 	GrnFailure	failure = {0};
+	bool		more;
 
-	while (!stopped(s->slots) && grn_forming_group(s->f, &failure))
+	do
+	{
+		more = !stopped(s->slots) && grn_forming_group(s->f, &failure);
 		if (failure.sqlstate[0] != '\0')
 			fail(s, &failure);
+		pthread_mutex_lock(&s->mutex);
+		pthread_cond_broadcast(&s->grouped);
+		pthread_mutex_unlock(&s->mutex);
+	} while (more);
 }
 
 /* Waits for the groups of lists that other threads make. */
@@ -48,8 +55,10 @@ static void
 await_groups(Service *s)
 {
 	group(s);
+	pthread_mutex_lock(&s->mutex);
 	while (!stopped(s->slots) && __atomic_load_n(&s->f->grouped, __ATOMIC_ACQUIRE) < s->f->sizes.lists)
-		usleep(100);
+		pthread_cond_wait(&s->grouped, &s->mutex);
+	pthread_mutex_unlock(&s->mutex);
 }
 
 /* A slot that is wanted, which is the caller's now; NULL: none. */
@@ -72,6 +81,7 @@ static void
 serve(Service *s, GrnFormRoom *room)
 {
 	const GrnForming *f = s->f;
+	GrnFailure	failure;
 
 	while (!stopped(s->slots))
 	{
@@ -79,9 +89,15 @@ serve(Service *s, GrnFormRoom *room)
 
 		if (sem_wait(&s->slots->wanted) != 0 || stopped(s->slots) || (slot = take_slot(s->slots)) == NULL)
 			continue;
-		if (!grn_are_of_nodes(f, slot->first + slot->n))
+		if (slot->n > GRN_SLOT_PAGES)
+		{
+			grn_fail(&failure, "XX000", "Please report this as a bug of grnnd.",
+					 "the index builder was asked for more pages than a slot has");
+			fail(s, &failure);
+		}
+		else if (!grn_are_of_nodes(f, slot->first + slot->n))
 			await_groups(s);
-		if (slot->n > GRN_SLOT_PAGES || stopped(s->slots))
+		if (stopped(s->slots))
 			return;
 		grn_form_pages(f, room, slot->first, slot->n,
 					   (char *) s->slots + grn_slot_at((uint32_t) (slot - s->slots->slots), f->form.page_bytes));
@@ -118,7 +134,9 @@ grn_slots_serve(GrnSlots *slots, GrnForming *f, GrnFailure *failure)
 	Service		s = {.slots = slots, .f = f};
 
 	pthread_mutex_init(&s.mutex, NULL);
+	pthread_cond_init(&s.grouped, NULL);
 	f->parallel->run(f->parallel, (size_t) f->parallel->nworkers, 1, serve_range, &s);
+	pthread_cond_destroy(&s.grouped);
 	pthread_mutex_destroy(&s.mutex);
 	*failure = s.failure;
 	return !s.failed;

@@ -53,7 +53,8 @@ grn_slot_at(uint32_t i, uint32_t page_bytes)
 
 /*
  * Serves slots with all threads until grn_slots_stop().  Meanwhile some threads put the rows of
- * long lists into groups.  Returns false without memory for that.
+ * long lists into groups.  Returns false without memory for that, or if a slot wants more than
+ * GRN_SLOT_PAGES pages.
  */
 extern bool grn_slots_serve(GrnSlots *slots, GrnForming *f, GrnFailure *failure);
 /* Ends the service of `threads` threads.  Any process may call this function. */

@@ -169,7 +169,7 @@ test_pages_have_all_records(void)
 static void
 test_forms_make_sense(void)
 {
-	for (int wrong = 0; wrong < 9; wrong++)
+	for (int wrong = 0; wrong < 10; wrong++)
 	{
 		Leader		l;
 		GrnFormSpec form = begin_pages(&l);
@@ -204,11 +204,32 @@ test_forms_make_sense(void)
 			case 8:
 				CHECK(say_form(&l, &form) && l.last.type == GRN_MSG_LISTED, "type %u", l.last.type);
 				break;
+			case 9:
+				form.buckets = GRN_MOST_BUCKETS + 1;
+				break;
 		}
 		CHECK(say_form(&l, &form) && l.last.type == GRN_MSG_FAILED && strcmp(l.last.sqlstate, "08P01") == 0,
 			  "wrong %d: type %u", wrong, l.last.type);
 		end_builder(&l);
 	}
+}
+
+/* A slot that wants more pages than it has room for ends the build. */
+static void
+test_slots_have_an_end(void)
+{
+	Leader		l;
+	GrnFormSpec form = begin_pages(&l);
+	GrnSlots   *slots = (GrnSlots *) l.base[GRN_SEG_PAGES];
+
+	CHECK(say_form(&l, &form) && l.last.type == GRN_MSG_LISTED, "type %u", l.last.type);
+	slots->slots[1].n = GRN_SLOT_PAGES + 1;
+	__atomic_store_n(&slots->slots[1].state, GRN_SLOT_WANTED, __ATOMIC_RELEASE);
+	sem_post(&slots->wanted);
+	memset(&l.last, 0, sizeof(l.last));
+	CHECK(converse(&l, LIMIT_MS) && l.last.type == GRN_MSG_FAILED && strcmp(l.last.sqlstate, "XX000") == 0,
+		  "type %u", l.last.type);
+	end_builder(&l);
 }
 
 /* Pages are of nodes alone if no record of a list begins on or before the last. */
@@ -282,6 +303,7 @@ main(void)
 	grn_dist_init();
 	RUN(test_pages_have_all_records);
 	RUN(test_forms_make_sense);
+	RUN(test_slots_have_an_end);
 	RUN(test_pages_of_lists_are_known);
 	RUN(test_memory_at_the_end);
 	UNIT_END();

@@ -12,6 +12,7 @@
 #include "am/index/index.h"
 #include "am/test_point.h"
 #include "am/write/write.h"
+#include "builder/protocol.h"
 
 /*
  * Target pages of a value's list if many values share the rows.  20,000 sentences and image
@@ -28,7 +29,6 @@
 #define GROUPS 256
 #define LEAST_ROWS 16
 #define MIN_BUCKETS 8
-#define MAX_BUCKETS 65536
 /*
  * Maximum number of full records that an insert reads before it starts a new record.  With half and
  * twice 6,000 sentences inserted take the same bytes and visits.
@@ -47,7 +47,7 @@ grnnd_list_buckets(const GrnLayout *l, uint64 nodes)
 
 	uint64		buckets = Max(nodes / rows, Min(nodes / LEAST_ROWS, GROUPS));
 
-	return (uint32) Min(Max(buckets, MIN_BUCKETS), MAX_BUCKETS);
+	return (uint32) Min(Max(buckets, MIN_BUCKETS), GRN_MOST_BUCKETS);
 }
 
 uint32
