@@ -63,6 +63,9 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
  * A y that is not reached otherwise is allowed if x has room for an edge to y (may_add): the caller
  * adds the edge first.  Neighbors at unknown distances count as nearer than x, and among nearer
  * neighbors the last of the list comes first, because lists are usually nearest first.
+ *
+ * In lists that are filled by products (`wanted`) x replaces only neighbors with smaller products
+ * with v.  There an occluded x may replace nearer neighbors too.
  */
 typedef enum GrnEvictLevel
 {
@@ -81,6 +84,8 @@ typedef struct GrnEvict
 	const bool *reached;		/* [count] x or another neighbor of v has an edge to it */
 	const bool *one_way;		/* [count] it has no edge to v */
 	bool		may_add;
+	const float *wanted;		/* [count] negative products with v, or NULL; INFINITY: unknown */
+	float		x_wanted;
 } GrnEvict;
 
 /* Returns the position of y among v's neighbors, or -1. */

@@ -194,15 +194,20 @@ prune_by_codes(void)
 	free(workspace);
 }
 
+/* Whether x may replace neighbor i: by distance, and by product if lists are filled by products. */
+static bool
+may_replace(const GrnEvict *e, bool occluded, int i)
+{
+	return e->to_v[i] != INFINITY && (occluded || e->to_v[i] > e->x_to_v) &&
+		(e->wanted == NULL || e->wanted[i] > e->x_wanted);
+}
+
 /* Compares two neighbors by row `row` of the table in prune.h: 1 if a is better, -1 if b is. */
 static int
-compare_by(int row, const GrnEvict *e, int a, int b)
+compare_by(int row, const GrnEvict *e, bool occluded, int a, int b)
 {
-	bool		farther[2];
-	int			at[2] = {a, b};
+	bool		farther[2] = {may_replace(e, occluded, a), may_replace(e, occluded, b)};
 
-	for (int i = 0; i < 2; i++)
-		farther[i] = e->to_v[at[i]] != INFINITY && e->to_v[at[i]] > e->x_to_v;
 	if (row > 0 && !farther[0])
 		return a - b;
 	switch (row)
@@ -227,17 +232,19 @@ evict(void)
 {
 	uint32_t	taken[3] = {0};
 	uint32_t	refused = 0;
+	uint32_t	replaced = 0;	/* by an occluded x with a larger product */
 	uint32_t	decided[5] = {0};
 
 	for (int round = 0; round < 6000; round++)
 	{
 		float		to_v[12];
 		float		to_x[12];
+		float		wanted[12];
 		bool		reached[12];
 		bool		one_way[12];
 		GrnEvict	e = {.level = round % 3, .count = 12, .to_v = to_v, .to_x = to_x,
 			.reached = reached, .one_way = one_way, .x_to_v = (float) unit_below(8), .slack = 0.08f,
-			.may_add = unit_below(3) == 0};
+			.may_add = unit_below(3) == 0, .wanted = unit_below(2) ? wanted : NULL, .x_wanted = 6};
 		bool		occluded = false;
 		int			position;
 
@@ -249,12 +256,13 @@ evict(void)
 			to_x[i] = known ? 1 + (float) unit_below(16) : INFINITY;
 			reached[i] = unit_below(3) == 0;
 			one_way[i] = known && unit_below(3) == 0;
+			wanted[i] = known ? (float) unit_below(12) : INFINITY;
 			if (to_v[i] < e.x_to_v && to_x[i] < e.x_to_v * (1 - e.slack))
-				occluded = true;
+				occluded = e.level == GRN_EVICT_UNOCCLUDED;
 		}
 		position = grn_evict(&e);
 		CHECK(position >= -1 && position < 12, "%d", position);
-		if (e.level == GRN_EVICT_UNOCCLUDED && occluded)
+		if (occluded && e.wanted == NULL)
 		{
 			refused++;
 			CHECK(position < 0, "x is occluded, %d", position);
@@ -263,7 +271,8 @@ evict(void)
 		taken[e.level] += position >= 0;
 		if (position >= 0)
 		{
-			CHECK(e.level == GRN_EVICT_ANY || (to_v[position] != INFINITY && to_v[position] > e.x_to_v),
+			replaced += occluded;
+			CHECK(e.level == GRN_EVICT_ANY || may_replace(&e, occluded, position),
 				  "%g, x at %g", to_v[position], e.x_to_v);
 			CHECK(reached[position] || e.may_add, "a neighbor is lost");
 		}
@@ -273,19 +282,19 @@ evict(void)
 			int			row = 0;
 
 			if (i == position || (!reached[i] && !e.may_add) ||
-				(e.level != GRN_EVICT_ANY && (to_v[i] == INFINITY || to_v[i] <= e.x_to_v)))
+				(e.level != GRN_EVICT_ANY && !may_replace(&e, occluded, i)))
 				continue;
 			CHECK(position >= 0, "%d was possible", i);
 			if (position < 0)
 				continue;
 			while (order == 0 && row < 5)
-				order = compare_by(row++, &e, position, i);
+				order = compare_by(row++, &e, occluded, position, i);
 			CHECK(order >= 0, "round %d: %d is better than %d by row %d", round, i, position, row - 1);
 			decided[row - 1]++;
 		}
 	}
-	CHECK(taken[0] > 100 && taken[1] > 100 && taken[2] > 100 && refused > 100, "%u, %u, %u, %u",
-		  taken[0], taken[1], taken[2], refused);
+	CHECK(taken[0] > 100 && taken[1] > 100 && taken[2] > 100 && refused > 100 && replaced > 100,
+		  "%u, %u, %u, %u, %u", taken[0], taken[1], taken[2], refused, replaced);
 	for (int row = 0; row < 5; row++)
 		CHECK(decided[row] > 100, "row %d decides %u times", row, decided[row]);
 }

