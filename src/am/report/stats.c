@@ -75,7 +75,7 @@ json(const char *text)
 /* ---- counting ---- */
 
 static void
-count_record(const GrnndIndex *ix, const GrnRecord *rec, Counts *c)
+count_record(const GrnRecord *rec, Counts *c)
 {
 	switch ((GrnState) rec->state)
 	{
@@ -136,9 +136,8 @@ count_records(Relation index, const GrnndIndex *ix, uint32 limit, bool whole, Co
 				continue;
 			}
 			rec = grnnd_page_record(page, ix, slot);
-			if (grn_record_check(l, rec, first + slot, GRN_MAX_NODES) != NULL)
-				grnnd_corrupt(index, BufferGetBlockNumber(buffer), grn_record_check(l, rec, first + slot, GRN_MAX_NODES));
-			count_record(ix, rec, c);
+			grnnd_check_record(index, ix, first + slot, rec, &limit);
+			count_record(rec, c);
 			if (reach != NULL && (rec->state == GRN_NODE || rec->state == GRN_DEAD))
 			{
 				grnnd_reach_note(reach, first + slot, grn_rec_ids(l, rec), rec->count);

@@ -118,8 +118,7 @@ grnnd_reach_run(GrnndReach *reach)
 		for (uint32 id = grnnd_set_next(pending, start); id != GRN_INVALID_ID;
 			 id = grnnd_set_next(pending, id))
 		{
-			pending->words[id / 64] &= ~(UINT64CONST(1) << (id % 64));
-			pending->count--;
+			grnnd_set_remove(pending, id);
 			if (id % 64 == 0)
 				CHECK_FOR_INTERRUPTS();
 			expand(reach, id);

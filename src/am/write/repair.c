@@ -341,9 +341,7 @@ fix_page(Repair *r, BlockNumber block, uint32 first, char *copy, char *fixes)
 		Buffer		buffer = grnnd_read(v->index, block, BUFFER_LOCK_SHARE, GRNND_NODES, v->strategy);
 		bool		is_new = PageIsNew(BufferGetPage(buffer));
 
-		if (!is_new)
-			memcpy(copy, GrnndPagePayload(BufferGetPage(buffer)),
-				   l->per_page * grnnd_copy_bytes(r->ix));
+		memcpy(copy, GrnndPagePayload(BufferGetPage(buffer)), l->per_page * grnnd_copy_bytes(r->ix));
 		UnlockReleaseBuffer(buffer);
 		if (is_new)
 			return;
