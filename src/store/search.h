@@ -181,9 +181,6 @@ extern uint32_t grn_search_patience(const GrnSearch *s);
 extern void grn_search_sample(GrnSearch *s, const uint32_t *ids, const uint8_t *codes,
 							  const GrnFactor *factors, uint32_t count);
 
-/* The query prepared for estimates.  The index must have codes. */
-extern const GrnCodeQuery *grn_search_code_query(const GrnSearch *s);
-
 /*
  * Runs until the ef nearest candidates are all expanded.  Afterwards found[0..n) are the nodes
  * expanded by this call, sorted by exact distance.

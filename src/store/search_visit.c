@@ -64,12 +64,6 @@ grn_query_begin(GrnSearch *s, const float *q)
 	}
 }
 
-const GrnCodeQuery *
-grn_search_code_query(const GrnSearch *s)
-{
-	return &s->query.code;
-}
-
 /*
  * Squared distance of the query's place and the place of a row in a rotated form with a rounding
  * error.  The computation works on the rotated row, because rotating the row back takes far

@@ -4,6 +4,7 @@
  * the memory limit, being abandoned.
  */
 #include "search_world.h"
+#include "store/search_impl.h"
 
 static void
 recall_by_metric_and_format(void)
@@ -142,7 +143,7 @@ bound_of(World *w, GrnSearch *s, uint32_t n, uint32_t ef, uint32_t wanted)
 		double		d = found[i].distance;
 		float		e;
 
-		grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors, &found[i].id, 1, &e);
+		grn_estimate_ids(&s->query.code, w->codes, w->layout.code_bytes, w->factors, &found[i].id, 1, &e);
 		sum[0] += d / n;
 		sum[1] += e / n;
 		sum[2] += d * d / n;
@@ -188,7 +189,7 @@ runs_allow_for_errors_of_estimates(GrnMetric metric)
 			float		estimate[DEGREE];
 
 			limited += i == 0;
-			grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors,
+			grn_estimate_ids(&s->query.code, w->codes, w->layout.code_bytes, w->factors,
 							 w->graph[id], w->counts[id], estimate);
 			for (uint32_t e = 0; e < w->counts[id]; e++)
 				CHECK(seen[w->graph[id][e]] || estimate[e] >= bound - 1e-4 * fabs(bound),
@@ -269,7 +270,7 @@ long_rows_come_early(void)
 			float		estimate;
 			double		error;
 
-			grn_estimate_ids(grn_search_code_query(s), w->codes, w->layout.code_bytes, w->factors, &id, 1, &estimate);
+			grn_estimate_ids(&s->query.code, w->codes, w->layout.code_bytes, w->factors, &id, 1, &estimate);
 			error = (estimate + grn_dist->ip_f32(x, y, w->dim)) / sqrt(grn_norm2(x, w->dim) * grn_norm2(y, w->dim));
 			sum += error;
 			squares += error * error;
