@@ -153,7 +153,7 @@ begin(const GrnWireBegin *wire)
 		spec.dim < 1 || spec.dim > form->max_dim ||
 		spec.row_bytes != grn_row_bytes((GrnForm) spec.form, metric->embedding, spec.dim) ||
 		spec.attr_bytes > GRN_MAX_ATTR_BYTES || spec.sig_bytes > GRN_MAX_SIG_BYTES ||
-		spec.use_codes > 1 || spec.keep > GRN_KEEP_BYTES || spec.skip_recall > 1 ||
+		spec.use_codes > 1 || spec.bare_degree > GRN_MAX_DEGREE || spec.keep > GRN_KEEP_BYTES || spec.skip_recall > 1 ||
 		spec.near.k > 0 || wire->most_rows < 1 || !grnnd_params_are_valid(&spec.params))
 		unsound("numbers of its beginning are out of range");
 

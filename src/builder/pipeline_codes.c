@@ -331,6 +331,8 @@ grn_pipeline_judge_codes(GrnPipeline *p, GrnFailure *failure)
 	p->plan.costs = costs;
 	r->shape = p->codec.shape = GRN_NO_CODES;
 	r->held = 0;
+	/* the graph keeps its lists, to which later inserts and vacuums add */
+	r->degree = r->degree > p->build->spec->bare_degree ? r->degree : p->build->spec->bare_degree;
 	if (!grn_result_layout(&p->layout, p->build->spec, r))
 		return grn_fail(failure, "XX000", "", "records without codes do not fit a page");
 	return true;

@@ -195,6 +195,8 @@ grn_records_begin(GrnRecords *r, GrnPipeline *p)
 	memset(r, 0, sizeof(*r));
 	r->p = p;
 	of.attr_bytes = of.sig_bytes = 0;
+	if (p->out.rows == NULL)
+		of.degree = p->graph.degree;
 	if (!grn_layout_of(&r->layout, &of))
 		return false;
 	grn_layout_set_center(&r->layout, &r->center, p->metric->comparison, p->center);

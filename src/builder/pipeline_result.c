@@ -17,9 +17,9 @@ grn_pipeline_place_result(const GrnPipeline *p, void *segment)
 static void
 write_node(GrnPipeline *p, size_t node, size_t v)
 {
-	uint32_t	degree = p->graph.degree;
+	uint32_t	degree = p->result->degree;
 	size_t		code_bytes = grn_code_bytes(p->result->shape);
-	const uint32_t *from = p->graph.ids + v * degree;
+	const uint32_t *from = p->graph.ids + v * p->graph.degree;
 	uint32_t   *to = p->out.ids + node * degree;
 	uint32_t	count = p->graph.counts[v];
 

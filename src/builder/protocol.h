@@ -46,7 +46,7 @@
 #include "store/group.h"
 #include "store/record.h"
 
-#define GRN_PROTOCOL_VERSION 27
+#define GRN_PROTOCOL_VERSION 28
 #define GRN_SQLSTATE 8			/* bytes of a SQLSTATE, filled up with zeroes */
 #define GRN_BUILDER_FD 3		/* the builder's end of the socket */
 #define GRN_BEAT_MS 500			/* largest time between two BEATs, in milliseconds */
@@ -124,6 +124,7 @@ typedef struct GrnBuildSpec
 	uint32_t	skip_recall;	/* the builder measures no recall curve */
 	GrnNearSpec near;
 	GrnGraphParams params;		/* 0: the builder's default for dim and n */
+	uint32_t	bare_degree;	/* degree of records if the build drops codes */
 	uint32_t	device;			/* GrnDevice */
 	uint32_t	threads;		/* >= 1 */
 	uint64_t	gpu_memory_limit;	/* bytes; 0: the device's free memory */

@@ -106,9 +106,10 @@ CREATE INDEX told_idx ON told USING grnnd (v vector_l2_ops);
 SELECT stored_as, advice, codes FROM grnnd_stats('told_idx');
 SELECT recall > .99 AS found FROM grnnd_recall('told_idx', 10, 40, 100);
 -- codes tell no neighbors of uniform rows of many dimensions apart either, but bytes do
-CREATE TABLE many AS SELECT (SELECT array_agg(random()) FROM generate_series(1, 512 + 0 * i))::vector(512) AS v FROM generate_series(1, 2100) i;
+CREATE TABLE many AS SELECT (SELECT array_agg(random()) FROM generate_series(1, 384 + 0 * i))::vector(384) AS v FROM generate_series(1, 2100) i;
 CREATE INDEX many_idx ON many USING grnnd (v vector_l2_ops);
-SELECT stored_as, advice, codes FROM grnnd_stats('many_idx');
+-- records without codes have room for more edges
+SELECT stored_as, advice, codes, cardinality(degree_histogram) - 1 AS degree FROM grnnd_stats('many_idx');
 -- tight clusters of rows that memory is not going to hold: there is no graph yet by which to see it
 CREATE TABLE tight AS SELECT (SELECT array_agg(hashint4(i % 100 * 24 + j)::float8 / 2e9 + (random() - 0.5) / 200 ORDER BY j)
 	FROM generate_series(1, 24) j)::vector(24) AS v FROM generate_series(1, 12000) i;

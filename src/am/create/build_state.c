@@ -120,7 +120,8 @@ grnnd_build_init(GrnndBuild *build, GrnndKey key, const GrnndAttrs *attrs,
 	spec->fit_rows = grnnd_fit_rows(build->dim);
 	layout = (GrnLayoutSpec) {.dim = spec->dim, .form = (GrnForm) spec->form,
 							  .attr_bytes = spec->attr_bytes, .sig_bytes = spec->sig_bytes, .payload = spec->payload};
-	spec->params.degree = grnnd_option_degree(&build->options, spec->keep, &layout);
+	spec->params.degree = grnnd_option_degree(&build->options, spec->use_codes, spec->keep, &layout);
+	spec->bare_degree = grnnd_option_degree(&build->options, false, spec->keep, &layout);
 #ifdef GRNND_TEST_POINTS
 	spec->params.t1 = build->options.t1;
 	spec->params.t2 = build->options.t2;

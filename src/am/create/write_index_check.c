@@ -38,7 +38,7 @@ grnnd_check_result_numbers(const GrnndBuild *build, const GrnBuildResult *r)
 
 	if (r->nodes == 0 || r->nodes > build->rows || r->nodes >= GRN_MAX_NODES)
 		grnnd_bad_result("impossible number of nodes");
-	if (r->degree != build->spec.params.degree)
+	if (r->degree != build->spec.params.degree && (coded || r->degree != build->spec.bare_degree))
 		grnnd_bad_result("another degree than the one asked for");
 	if (!isfinite(r->params.rho))
 		grnnd_bad_result("a parameter of the graph is not a number");

@@ -43,7 +43,8 @@ extern PGDLLEXPORT bytea *grnnd_options(Datum reloptions, bool validate);
  * vectors, which may differ from opts->layout.  rows: dimension, form and filter columns of the
  * rows.
  */
-extern uint32 grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows);
+extern uint32 grnnd_option_degree(const GrnndOptions *opts, bool codes, GrnKeep keep,
+								  const GrnLayoutSpec *rows);
 /* Are the parameters within the bounds of the storage parameters? */
 extern PGDLLEXPORT bool grnnd_params_are_valid(const GrnGraphParams *params);
 /* The name of the storage parameter layout's value. */

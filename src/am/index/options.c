@@ -115,7 +115,7 @@ grnnd_params_are_valid(const GrnGraphParams *params)
  * unasked.  A larger m never lowers the degree below the default.
  */
 uint32
-grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec *rows)
+grnnd_option_degree(const GrnndOptions *opts, bool codes, GrnKeep keep, const GrnLayoutSpec *rows)
 {
 	GrnLayoutSpec records = *rows;
 	uint32		by_default;
@@ -123,9 +123,9 @@ grnnd_option_degree(const GrnndOptions *opts, GrnKeep keep, const GrnLayoutSpec 
 
 	if (opts->degree > 0)
 		return (uint32) opts->degree;
-	records.form = grn_layout_form(keep, rows->dim, 0, opts->codes, rows->form, rows->payload);
-	records.degree = grn_default_degree(rows->dim, records.form, opts->codes, rows->payload);
-	by_default = opts->codes ? grn_degree_beside_columns(&records) : records.degree;
+	records.form = grn_layout_form(keep, rows->dim, 0, codes, rows->form, rows->payload);
+	records.degree = grn_default_degree(rows->dim, records.form, codes, rows->payload);
+	by_default = codes ? grn_degree_beside_columns(&records) : records.degree;
 	/* clients that send m unasked do not want a larger index */
 	if (opts->m == 0 || opts->m == DEFAULT_M || grn_is_compact(records.form, rows->dim))
 		return by_default;
