@@ -135,14 +135,14 @@ grn_evict(const GrnEvict *e)
 	int			best = -1;
 	int			best_rank = -1;
 	bool		occluded = e->level == GRN_EVICT_UNOCCLUDED && is_occluded(e);
+	float		nearest = occluded ? OCCLUDED_NEAREST * e->x_to_v : e->x_to_v;
 
 	if (occluded && e->wanted == NULL)
 		return -1;
 	for (uint32_t i = 0; i < e->count; i++)
 	{
 		float		d = e->to_v[i];
-		bool		farther = d != INFINITY && (occluded || d > e->x_to_v) &&
-			(e->wanted == NULL || e->wanted[i] > e->x_wanted);
+		bool		farther = d != INFINITY && d > nearest && (e->wanted == NULL || e->wanted[i] > e->x_wanted);
 		int			rank = 0;
 
 		if ((!farther && e->level != GRN_EVICT_ANY) || (!e->reached[i] && !e->may_add))

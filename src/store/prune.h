@@ -65,8 +65,13 @@ extern uint32_t grn_prune(const GrnPrune *p, uint32_t *keep, void *workspace);
  * neighbors the last of the list comes first, because lists are usually nearest first.
  *
  * In lists that are filled by products (`wanted`) x replaces only neighbors with smaller products
- * with v.  There an occluded x may replace nearer neighbors too.
+ * with v.  There an occluded x may replace neighbors that are farther than OCCLUDED_NEAREST times
+ * its own squared distance from v.  10,000 rows created empty, recall at ef 40 with a quarter, half
+ * and all, and without a bound: clusters of unequal spread .916, .916, .911, .935; days that drift
+ * -, .826, .785, .823; Cauchy numbers .996, .998, .999, .951.
  */
+#define OCCLUDED_NEAREST 0.5f
+
 typedef enum GrnEvictLevel
 {
 	GRN_EVICT_UNOCCLUDED,		/* none, if a neighbor of v occludes x */

@@ -198,7 +198,7 @@ prune_by_codes(void)
 static bool
 may_replace(const GrnEvict *e, bool occluded, int i)
 {
-	return e->to_v[i] != INFINITY && (occluded || e->to_v[i] > e->x_to_v) &&
+	return e->to_v[i] != INFINITY && e->to_v[i] > (occluded ? OCCLUDED_NEAREST : 1) * e->x_to_v &&
 		(e->wanted == NULL || e->wanted[i] > e->x_wanted);
 }
 

@@ -425,7 +425,7 @@ measure_neighbors(GrnndNear *near, uint32 id, const GrnRecord *v, bool all, floa
 		to_v[at[i]] = from_v[i];
 		to_x[at[i]] = from_x[i] + near->p->error2;
 	}
-	if (fills_by_products(near->ix))
+	if (!all && near->p->rec != NULL && fills_by_products(near->ix))
 	{
 		for (uint32 i = 0; i < v->count; i++)
 			wanted[i] = INFINITY;
@@ -524,7 +524,6 @@ grnnd_shares(const GrnndIndex *ix)
 
 	return (GrnndShares) {.fill = links, .most_links = most,
 						  .least_links = (ix->layout.code_bytes > 0 ? links : most) * 7 / 8,
-						  .wanted_edges = fills_by_products(ix) ? most : 0,
 						  .least_edges = links * 3 / 4};
 }
 
@@ -612,7 +611,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 		.form = l->form,
 		.comparison = ix->key.metric->comparison,
 		.most = 2 * shares.fill,
-		.fill = Max(shares.fill, shares.wanted_edges)
+		.fill = shares.fill
 	};
 
 	/*
@@ -640,6 +639,7 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 	distances_from(near, near->own, others, prune.n, dist);
 	for (uint32 i = 0; i < prune.n; i++)
 		dist[i] += p->error2;
+	list->wanted = 0;
 	if (fills_by_products(ix))
 	{
 		float	   *products = palloc(Max(nfound, 1) * sizeof(float));
@@ -647,6 +647,9 @@ grnnd_choose_neighbors(GrnndNear *near, uint32 self, GrnndList *list)
 		for (uint32_t i = 0; i < prune.n; i++)
 			products[i] = negative_product(ix, p->x, others[i]);
 		prune.wanted = products;
+		/* of a new row; where neighbors have died, nearness counts more */
+		if (p->rec != NULL)
+			prune.fill = list->wanted = shares.most_links;
 	}
 	if (mine.vec != NULL)
 		prefer_signature(l, search, mine.sig, dist, from, prune.n);

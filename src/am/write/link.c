@@ -185,7 +185,7 @@ plan_chosen(GrnndLink *link)
 	for (uint32 i = 0; i < plan->nchosen && link->self->count < shares.least_edges; i++)
 		add_chosen(link, i);
 	/* the nodes with the largest products are the last */
-	for (uint32 i = plan->nchosen; i-- > 0 && link->self->count < shares.wanted_edges;)
+	for (uint32 i = plan->nchosen; i-- > 0 && link->self->count < plan->chosen->wanted;)
 		add_chosen(link, i);
 }
 

@@ -66,7 +66,6 @@ typedef struct GrnndShares
 	uint32		most_links;		/* links back, if no neighbor of the linking node occludes the row */
 	uint32		least_links;	/* links back, also from nodes with such a neighbor */
 	uint32		least_edges;	/* own edges, also to nodes without a link back */
-	uint32		wanted_edges;	/* the same of lists that are filled by products */
 } GrnndShares;
 
 extern GrnndShares grnnd_shares(const GrnndIndex *ix);
@@ -76,6 +75,7 @@ typedef struct GrnndList
 {
 	uint32		count;
 	uint32		near;			/* number of leading ids within least_edges */
+	uint32		wanted;			/* own edges, the last ids first, also to nodes without a link back */
 	uint32		ids[GRN_MAX_DEGREE];
 	GrnFactor	factors[GRN_MAX_DEGREE];
 	uint8_t    *codes;			/* [count][code_bytes] */
