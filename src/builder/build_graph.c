@@ -231,8 +231,8 @@ cpu_build(GrnGraphJob *job, GrnFailure *failure)
 	return true;
 }
 
-static bool
-build(GrnGraphJob *job, GrnFailure *failure)
+bool
+grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
 {
 	/* A GPU that fails later has replaced the parameters by its own defaults. */
 	const GrnGraphParams given = *job->params;
@@ -262,20 +262,4 @@ build(GrnGraphJob *job, GrnFailure *failure)
 	}
 	*job->params = given;
 	return cpu_build(job, failure);
-}
-
-bool
-grn_build_graph(GrnGraphJob *job, GrnFailure *failure)
-{
-	const GrnRows *rows = job->rows;
-	/* Products of rows on disk would take a reading of all rows for each neighbor. */
-	bool		by_products = job->fill && !rows->on_disk &&
-		grn_fills_by_products(rows->embedding, rows->comparison, rows->form);
-
-	job->fill &= !by_products;
-	if (!build(job, failure))
-		return false;
-	if (by_products && !grn_fill_by_products(rows, job->graph, &job->progress->parallel))
-		return grn_fail(failure, "53200", "", "the builder process is out of memory");
-	return true;
 }

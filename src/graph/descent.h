@@ -117,18 +117,6 @@ extern void grn_rnnd_build(const GrnRows *rows, const GrnGraphParams *params,
 						   GrnGraph *graph, GrnProgressFn progress, void *progress_ctx);
 
 /*
- * Fills the lists of a finished graph with the neighbors of neighbors that have the largest inner
- * products.  Returns false without memory.
- *
- * By inner product a query wants the rows that reach farthest in its direction.  Where all rows
- * lie on one side of the origin, these are at the edge of their neighborhood, and nearest to few
- * rows.  10,000 rows, recall at ef 40 and of LIMIT 100 at ef 200: clusters of unequal spread .991
- * and .997 instead of .830 and .966, days that drift .998 and 1.000 instead of .977 and .999, rows
- * far from the origin 1.000 and .997 instead of 1.000 and .939; seven other sets the same.
- */
-extern bool grn_fill_by_products(const GrnRows *rows, GrnGraph *graph, GrnParallel *parallel);
-
-/*
  * Builds the graph of one part of the rows.  project: a projection fitted to all rows, so that
  * parts need no fit of their own; NULL if rows are not copied.  workspace:
  * grn_rnnd_part_bytes() bytes.
