@@ -216,11 +216,11 @@ grnnd_renew_sample(Relation index, const GrnndIndex *ix, BufferAccessStrategy st
 		GenericXLogState *xlog;
 		Buffer		buffer;
 
-		/* no lock on the sample while records are read */
-		grnnd_delay_point();
 		grnnd_page_init(d.page, GRNND_SAMPLE);
 		for (; draws > 0 && d.n < GRNND_SAMPLE_ROWS && *rows_on(d.page) < rows_per_page(d.layout); draws--)
 		{
+			/* no lock on the sample while records are read */
+			grnnd_delay_point();
 			d.ids[d.n] = (uint32) pg_prng_uint64_range(&pg_global_prng_state, 0, store.id_limit - 1);
 			if (grn_find_id(d.ids, d.n, d.ids[d.n]) < 0)
 				store.base.visit(&store.base, d.ids[d.n], take_node, &d);
