@@ -324,6 +324,18 @@ withdraw(Insert *in, uint32 id, uint16 version)
 	return alone;
 }
 
+/* Adds the edge from a row to entries[0], in place of the last edge if the list is full. */
+static void
+add_first_edge(const Insert *in, const GrnndEntries *entries, GrnRecord *rec)
+{
+	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
+	const GrnLayout *l = &in->ix->layout;
+	GrnEdge		edge = {.id = entries->ids[0], .factor = entries->factors[0], .code = entries->codes, .sig = any};
+
+	rec->count = Min(rec->count, l->degree - 1);
+	grn_add_edge(l, rec, &edge);
+}
+
 /*
  * Makes the written row entries[0], with an edge to the previous entries[0]: live rows may be
  * reachable through dead nodes alone, and vacuum drops the edge before it frees a dead node.
@@ -332,7 +344,6 @@ withdraw(Insert *in, uint32 id, uint16 version)
 static bool
 become_first(Insert *in, const GrnndEntries *entries)
 {
-	static const uint8_t any[GRN_MAX_SIG_BYTES];	/* GRN_SIG_ANY */
 	const GrnLayout *l = &in->ix->layout;
 	uint32		expected = entries->count > 0 ? entries->ids[0] : GRN_INVALID_ID;
 	GrnndEdit	e;
@@ -341,13 +352,7 @@ become_first(Insert *in, const GrnndEntries *entries)
 		return true;
 	grnnd_edit_begin(&e, in->index, in->ix, in->id);
 	if (expected != GRN_INVALID_ID && grn_find_id(grn_rec_ids(l, e.rec), e.rec->count, expected) < 0)
-	{
-		GrnRecord  *rec = grnnd_edit_change(&e);
-		GrnEdge		edge = {.id = expected, .factor = entries->factors[0], .code = entries->codes, .sig = any};
-
-		rec->count = Min(rec->count, l->degree - 1);
-		grn_add_edge(l, rec, &edge);
-	}
+		add_first_edge(in, entries, grnnd_edit_change(&e));
 	grnnd_edit_end(&e);
 	return grnnd_put_first_entry(in->index, in->ix, in->id, in->p.code, in->p.factor, expected);
 }
@@ -402,6 +407,9 @@ insert_first(Insert *in)
 	if (nfound == 0)
 	{
 		in->rec->count = 0;
+		/* written with the row, so that withdraw() finds the record as it was written */
+		if (entries->count > 0)
+			add_first_edge(in, entries, in->rec);
 		in->id = grnnd_new_record(in->index, in->heap, in->ix, in->rec);
 		done = become_first(in, entries);
 		if (!done && !withdraw(in, in->id, in->rec->version))
