@@ -181,6 +181,19 @@ SELECT key, opclass, condition, b.* FROM (VALUES
 	('v::halfvec(600)', 'halfvec_cosine_ops', '<=>', 'halfvec', 'true')) x (key, opclass, op, query, condition),
 	by(key, opclass, op, query, condition) b;
 
+-- rows so near to each other that rounding hides their order: the search goes on behind its width
+CREATE TABLE near (id int, v vector(128));
+CREATE INDEX near_idx ON near USING grnnd (v);
+CREATE FUNCTION near_row(i int) RETURNS vector LANGUAGE sql AS $$
+	SELECT array_agg(4 * unit(i % 5, j, 2) + 0.03 * unit(i, j, 3) ORDER BY j)::vector FROM generate_series(1, 128) j
+$$;
+INSERT INTO near SELECT i, near_row(i) FROM generate_series(1, 1000) i;
+SET grnnd.ef_search = 40;
+SELECT rows, different, disordered, recall >= 0.99 AS right
+	FROM ranked('near', 'v', '<->', 'SELECT near_row(i) FROM generate_series(1001, 1050) i', 10);
+RESET grnnd.ef_search;
+DROP TABLE near;
+
 -- no rows, and one
 CREATE TABLE none (id int, v vector(128));
 CREATE INDEX none_idx ON none USING grnnd (v);

@@ -36,6 +36,7 @@ struct GrnndRerank
 	MemoryContext lists;		/* holds arrays of TIDs, for ReadRows with several TIDs */
 	int			prefetch_left;	/* nodes for which prefetching goes on */
 	pairingheap *unread;		/* nodes whose rows are not in so->results.heap yet, by bounds */
+	int64		nunread;		/* these nodes, except where only a chain is left */
 	bool		stopped;		/* no unread row is wanted */
 	GrnndSort  *sorted;			/* all rows left, or NULL */
 };
@@ -79,6 +80,13 @@ void
 grnnd_rerank_add(GrnndScan *so, ScanCandidate *r)
 {
 	pairingheap_add(so->rerank->unread, &r->node);
+	so->rerank->nunread++;
+}
+
+int64
+grnnd_rerank_unread(const GrnndScan *so)
+{
+	return so->rerank->nunread;
 }
 
 /* ---- reading ---- */
@@ -209,6 +217,7 @@ read_waiting(IndexScanDesc scan)
 	else
 	{
 		so->batch.taken++;
+		rr->nunread--;
 		if (of.exact)
 			grnnd_prefetch_results(scan);
 		else if (misses_pages(scan))

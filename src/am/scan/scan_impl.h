@@ -199,6 +199,7 @@ typedef struct GrnndScanSearch
 	GrnndWay	then;			/* the way that followed the search; GRNND_WAY_CHECK: none */
 	bool		resumed;		/* the first batch has been run */
 	bool		exhausted;		/* no batch is left to run */
+	int64		beyond;			/* nodes that the first batch found beyond its width */
 	uint64		nempty;			/* nodes found that have no rows for this scan */
 	uint64		visits_before;	/* visits of searches that have ended */
 	const char *limit;			/* name of the setting that ended the search, or NULL */
@@ -509,6 +510,8 @@ extern void grnnd_sort_end(GrnndSort *sort);
 extern void grnnd_rerank_begin(IndexScanDesc scan);
 /* Adds a node whose rows are to be read. */
 extern void grnnd_rerank_add(GrnndScan *so, ScanCandidate *r);
+/* Number of nodes whose rows may still be read. */
+extern int64 grnnd_rerank_unread(const GrnndScan *so);
 /*
  * Reads rows of the table in the order of their likely bounds, until the nearest candidate in
  * results.heap is likely nearer than all unread rows, or all rows are read.  Nodes with exact
