@@ -85,12 +85,12 @@ search(const Data *d, const GrnGraph *g, const float *q, uint32_t *out)
 }
 
 static inline double
-recall(const Data *d, const GrnGraph *g, FillFn fill)
+recall_by(const Data *d, const GrnGraph *g, FillFn fill, uint32_t queries)
 {
 	uint32_t	hits = 0;
 	float		q[512];
 
-	for (uint32_t i = 0; i < 50; i++)
+	for (uint32_t i = 0; i < queries; i++)
 	{
 		uint32_t	found[K];
 		float		kth;
@@ -108,7 +108,13 @@ recall(const Data *d, const GrnGraph *g, FillFn fill)
 			hits += nearer < K;
 		}
 	}
-	return hits / (50.0 * K);
+	return hits / ((double) queries * K);
+}
+
+static inline double
+recall(const Data *d, const GrnGraph *g, FillFn fill)
+{
+	return recall_by(d, g, fill, 50);
 }
 
 #endif							/* RECALL_H */

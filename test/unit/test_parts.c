@@ -137,7 +137,7 @@ test_uneven(void)
 	{
 		Data		d = make_data(10000, 16, fills[i]);
 		Built		whole = build(&d, (GrnDeviceChoice) {.device = GRN_DEVICE_CPU});
-		double		all = i < 2 ? recall(&d, &whole.graph, fills[i]) : 0;
+		double		all = i < 2 ? recall_by(&d, &whole.graph, fills[i], 1000) : 0;
 
 		cores.work_limit = grn_rnnd_bytes(&params, 10000, 16) / 3;
 		for (int gpu = 0; gpu < 2; gpu++)
@@ -150,7 +150,7 @@ test_uneven(void)
 				b = build(&d, (GrnDeviceChoice) {.device = GRN_DEVICE_AUTO});
 				check_built(&d, &b);
 				CHECK(!b.job.on_gpu && b.host.notices == 1, "%d notices", b.host.notices);
-				CHECK(recall(&d, &b.graph, fills[i]) >= all - 0.01, "not as by cores");
+				CHECK(recall_by(&d, &b.graph, fills[i], 1000) >= all - 0.01, "not as by cores");
 				free_built(&b);
 				continue;
 			}
@@ -162,7 +162,7 @@ test_uneven(void)
 			/* of digests as coarse as the stand-in's nothing can be said */
 			if (b.fine && !gpu && i < 2)
 			{
-				double		some = recall(&d, &b.graph, fills[i]);
+				double		some = recall_by(&d, &b.graph, fills[i], 1000);
 
 				CHECK(some >= all - 0.01, "data %d: recall %g in %u parts, %g as a whole", i, some,
 					  b.job.part_times.nparts, all);
