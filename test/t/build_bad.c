@@ -501,6 +501,8 @@ form(uint64_t rows, const GrnFormSpec *spec_of_records)
 		failed(failure.sqlstate, failure.text, failure.hint);
 	if (is("need_work"))
 		need(GRN_SEG_WORK, size[GRN_SEG_WORK] + 1);
+	if (is("late_device"))		/* a build that was faster than the search for a GPU */
+		say(&(GrnMsg) {.type = GRN_MSG_DEVICE});
 	if (is("listed_much"))
 		msg.arg[0] = UINT64_MAX;
 	say(&msg);

@@ -135,7 +135,7 @@ while (my ($fault, $expected) = splice @faults, 0, 2)
 		'0', "$fault: no index");
 }
 
-for my $fault ('none', 'truncate', 'notice')
+for my $fault ('none', 'truncate', 'notice', 'late_device')
 {
 	my ($code, $stderr, $stdout) = build($fault);
 	if ($fault eq 'notice')

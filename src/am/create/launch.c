@@ -382,8 +382,9 @@ handle_message(GrnndBuilder *b, GrnMsg *msg)
 	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
 		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
 		invalid_message(b, "no greeting");
+	/* a build that needs no GPU may end before the builder knows whether there is one (DEVICE) */
 	if (b->forming && msg->type != GRN_MSG_LISTED && msg->type != GRN_MSG_NEED && msg->type != GRN_MSG_FAILED &&
-		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
+		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT && msg->type != GRN_MSG_DEVICE)
 		invalid_message(b, "out of turn");
 
 	switch ((GrnMsgType) msg->type)
