@@ -24,7 +24,9 @@
 #define SAMPLED_BLOCKS 8		/* blocks of a range */
 /*
  * Share of the rows that need no more words than the index has for a row.  10,000 rows of keywords:
- * with .96 and .99 the index is 10% smaller and 12% larger, and recall differs as two builds do.
+ * with .96 and .99 the index is 10% smaller and 12% larger, and recall differs as two builds do;
+ * after three quarters are deleted, recall at ef 200 with this, .99, .995 and 1 is .978, .985, .990
+ * and .997 in 9, 10, 10 and 16 MB.
  */
 #define FITTING 0.98
 
