@@ -35,7 +35,8 @@
  *
  * EXTENTs after the next START belong to a new mapping.  The device and gpu_devices of later builds
  * must equal the first build's.  From DONE to START the builder sends only what answers FORM and
- * RELEASE.  The builder exits GRN_IDLE_SECONDS after RELEASED.
+ * RELEASE, and DEVICE if the search for a GPU has taken longer than a build that needs none.  The
+ * builder exits GRN_IDLE_SECONDS after RELEASED.
  */
 #ifndef GRN_PROTOCOL_H
 #define GRN_PROTOCOL_H

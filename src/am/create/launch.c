@@ -379,12 +379,13 @@ build_here(GrnndBuilder *b, const char *why, const char *hint)
 static void
 handle_message(GrnndBuilder *b, GrnMsg *msg)
 {
-	if (!b->hello && msg->type != GRN_MSG_HELLO && msg->type != GRN_MSG_FAILED &&
-		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT)
+	/* DEVICE comes late if the search for a GPU takes longer than a build that needs none */
+	bool		any_time = msg->type == GRN_MSG_FAILED || msg->type == GRN_MSG_NOTICE ||
+		msg->type == GRN_MSG_BEAT || msg->type == GRN_MSG_DEVICE;
+
+	if (!b->hello && !any_time && msg->type != GRN_MSG_HELLO)
 		invalid_message(b, "no greeting");
-	/* a build that needs no GPU may end before the builder knows whether there is one (DEVICE) */
-	if (b->forming && msg->type != GRN_MSG_LISTED && msg->type != GRN_MSG_NEED && msg->type != GRN_MSG_FAILED &&
-		msg->type != GRN_MSG_NOTICE && msg->type != GRN_MSG_BEAT && msg->type != GRN_MSG_DEVICE)
+	if (b->forming && !any_time && msg->type != GRN_MSG_LISTED && msg->type != GRN_MSG_NEED)
 		invalid_message(b, "out of turn");
 
 	switch ((GrnMsgType) msg->type)
@@ -597,7 +598,7 @@ grnnd_builder_parked(const GrnBuildSpec *spec)
 		parked.spec.threads == spec->threads &&
 		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
 		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
-	/* The builder sends nothing while parked; only an end of file is readable. */
+	/* readable is an end of file, or a DEVICE that comes late: then another builder is started */
 		recv(parked.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
 		(errno == EAGAIN || errno == EWOULDBLOCK);
 }

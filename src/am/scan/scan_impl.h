@@ -199,7 +199,7 @@ typedef struct GrnndScanSearch
 	GrnndWay	then;			/* the way that followed the search; GRNND_WAY_CHECK: none */
 	bool		resumed;		/* the first batch has been run */
 	bool		exhausted;		/* no batch is left to run */
-	int64		beyond;			/* nodes that the first batch found beyond its width */
+	int64		beyond;			/* nodes that the first run found beyond its width */
 	uint64		nempty;			/* nodes found that have no rows for this scan */
 	uint64		visits_before;	/* visits of searches that have ended */
 	const char *limit;			/* name of the setting that ended the search, or NULL */

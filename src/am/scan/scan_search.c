@@ -281,8 +281,6 @@ add_results(IndexScanDesc scan, uint32 n)
 		else
 			pairingheap_add(so->results.heap, &r->node);
 	}
-	if (!so->search.resumed)
-		so->search.beyond = (int64) n - so->width.ef * grnnd_beam(so->ix);
 	so->results.found += n;
 	so->search.resumed = true;
 	so->batch = (GrnndBatch) {.nodes = results, .size = n};
@@ -298,7 +296,10 @@ run_batch(IndexScanDesc scan)
 	if (n == 0)
 		return;
 	if (!so->search.resumed)
+	{
+		so->search.beyond = Max(0, (int64) n - so->width.ef * grnnd_beam(so->ix));
 		grnnd_widen(so, grn_search_found(so->search.run), n);
+	}
 	if (grnnd_reads_all(so))
 		grnnd_begin_rest(scan);
 	else
