@@ -33,7 +33,8 @@
  * rows survive in most lists, and short rows in few, so short rows need reverse edges.  Recall at
  * ef 40 of 100,000 rows with half, this share and all of the degree: tokens .980, .973, .965,
  * Pareto lengths .997, .998, .996, log-normal lengths .887, .892, .878; of 10,000 normal rows .793,
- * .800, .788; sentences and uniform rows equal.  On a GPU two builds of one version differ by more.
+ * .800, .788; sentences and uniform rows equal.  A GPU's lists have no such share: there two
+ * builds of one version differ by more than the share changes.
  */
 #define SURVIVORS(degree) ((degree) * 3 / 4)
 #define SEEN 2048				/* slots of the table of seen vertices, a power of 2 */

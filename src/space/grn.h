@@ -53,8 +53,8 @@ grn_bare_degree(uint32_t dim)
  * neighbor at a squared distance below grn_least_fine().  The limit is three times the
  * squared distance that rounding adds (1/6 for each dimension), and at least 64: rounding
  * changes a squared distance D by 2 sqrt(D / 6), a tenth of 64.  Measured on 300 clusters in
- * five parts: recall is .997 with one in 20, .977 with one in 2.  14 sets of 100,000 rows on a GPU,
- * limits 4 and 16 times as large: the same recall as far as two builds of one version have it.
+ * five parts: recall is .997 with one in 20, .977 with one in 2.  Limits 4 and 16 times as large
+ * change the recall of 14 sets of 100,000 rows on a GPU no more than a second build does.
  */
 #define GRN_MOST_COARSE 20
 

@@ -598,7 +598,7 @@ grnnd_builder_parked(const GrnBuildSpec *spec)
 		parked.spec.threads == spec->threads &&
 		strcmp(parked.spec.gpu_devices, spec->gpu_devices) == 0 &&
 		strcmp(parked.path, grnnd_builder_path ? grnnd_builder_path : "") == 0 &&
-	/* readable is an end of file, or a DEVICE that comes late: then another builder is started */
+	/* An end of file or a late DEVICE would be readable.  In both cases another builder starts. */
 		recv(parked.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
 		(errno == EAGAIN || errno == EWOULDBLOCK);
 }

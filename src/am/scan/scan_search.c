@@ -333,9 +333,9 @@ grnnd_is_due(const GrnndScan *so)
 }
 
 /*
- * May rounding hide rows that are nearer than the next result?  Rows have been read while their
- * bounds were below it.  If these are as many as the search is wide, rows behind the search's width
- * may be nearer, too.
+ * May rounding hide rows that are nearer than the next result?  The scan has read all found rows
+ * whose bounds are below the value of that result.  If these are as many as the search is wide,
+ * rows that the search has not found may have such bounds, too.
  */
 static bool
 hides_rows(IndexScanDesc scan)
